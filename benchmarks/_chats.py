@@ -23,6 +23,7 @@ __all__ = ["ChatCost", "Workers", "chat_cost", "workers"]
 
 _PROMPT = "Summarise the report on the third quarter for the board, in plain words and at most five sentences. " * 4
 _AT_ONCE = 16
+_WARM = 1000  # chats: the first ones are dearer, while the encoder is fitted
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def workers(folder: Path) -> Iterator[Workers]:
         children = _tree(processes[1].pid)[1:]
         [owner] = [each for each in children if _has_open(each, folder / "chats.sqlite")]
         [front] = [each for each in children if each != owner]
+        asyncio.run(_chat(sockets / "0.sock", _WARM, pieces=0))
         yield Workers(owner, front, sockets)
     finally:
         for process in reversed(processes):
@@ -91,17 +93,17 @@ def _has_open(pid: int, file: Path) -> bool:
     return file in links
 
 
-def chat_cost(found: Workers, at: int, number: int, *, stream: bool) -> ChatCost:
-    """The cost of some chats that one of the workers is asked for."""
-    asyncio.run(_chat(found.folder / f"{at}.sock", 64, stream=stream))  # warm
+def chat_cost(found: Workers, at: int, number: int, *, pieces: int) -> ChatCost:
+    """The cost of some chats that one of the workers is asked for, streamed in so many pieces, or whole."""
+    asyncio.run(_chat(found.folder / f"{at}.sock", 64, pieces=pieces))  # warm
     begun, owner, front = time.perf_counter(), _cpu_s(found.owner), _cpu_s(found.front)
-    asyncio.run(_chat(found.folder / f"{at}.sock", number, stream=stream))
+    asyncio.run(_chat(found.folder / f"{at}.sock", number, pieces=pieces))
     ms = 1e3 / number
     seconds = time.perf_counter() - begun
     return ChatCost(ms * (_cpu_s(found.owner) - owner), ms * (_cpu_s(found.front) - front), number / seconds)
 
 
-async def _chat(path: Path, number: int, *, stream: bool) -> None:
+async def _chat(path: Path, number: int, *, pieces: int) -> None:
     rest = iter(range(number))
     async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path), limit=0)) as session:
 
@@ -109,12 +111,13 @@ async def _chat(path: Path, number: int, *, stream: bool) -> None:
             for each in rest:
                 body = {
                     "model": "auto",
-                    "stream": stream,
+                    "stream": pieces > 0,
+                    "max_tokens": pieces or None,
                     "messages": [{"role": "user", "content": f"{_PROMPT} {each}"}],
                 }
                 async with session.post("http://localhost/v1/chat/completions", json=body) as answer:
                     text = await answer.read()
-                    if answer.status != 200 or (stream and b"[DONE]" not in text):
+                    if answer.status != 200 or (pieces and text.count(b"content") < pieces):
                         raise SystemExit(f"a chat was answered with {answer.status}: {text[:300]!r}")
 
         await asyncio.gather(*(work() for _ in range(_AT_ONCE)))

@@ -37,7 +37,7 @@ async def _chat(request: web.Request) -> web.StreamResponse:
         return web.Response(text=_ANSWER.replace("ID", name, 1), content_type="application/json")
     answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await answer.prepare(request)
-    for number in range(PIECES):
+    for number in range(asked.get("max_tokens") or PIECES):
         await asyncio.sleep(PACE_S if number else 0.0)
         delta = {"role": "assistant"} if number == 0 else {}
         choice = {"index": 0, "delta": {**delta, "content": f"{time.monotonic():.6f} "}, "finish_reason": None}

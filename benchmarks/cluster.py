@@ -193,10 +193,11 @@ class Run:
         """A chat at its owner, and one that a front carries: what the owner spends on each."""
         (place := self.folder / "chats").mkdir()
         with workers(place) as found:
-            for kind, number in (("streamed", 300), ("whole", 1500)):
-                cost = {at: chat_cost(found, at, number, stream=kind == "streamed") for at in (0, 1)}
-                print(f"{kind} chats at the owner: {cost[0]}", flush=True)
-                print(f"{kind} chats at the front: {cost[1]}", flush=True)
+            for pieces, number in ((0, 1500), (32, 400), (200, 150)):
+                cost = {at: chat_cost(found, at, number, pieces=pieces) for at in (0, 1)}
+                kind = f"{pieces}-pieces" if pieces else "whole"
+                for at, where in enumerate(("owner", "front")):
+                    print(f"chats, {kind}, at the {where}: {cost[at]}", flush=True)
                 self.bars.most(f"owner-of-carried-{kind}", cost[1].owner_ms / cost[0].owner_ms, 0.34)
 
     def bystander(self) -> None:

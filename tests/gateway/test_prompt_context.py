@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from bot_orch.log.events import DecisionMade
-from bot_orch.service.routing.prompt import prompt_of
+from bot_orch.service.routing.requests import prompt_of
 
 AGENTS = (
     "{id: coder, kind: python, settings: {path: 'gateway_agents:code'}}",

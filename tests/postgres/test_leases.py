@@ -110,5 +110,5 @@ def test_processes_wake_each_other(two):
     other.beat("b", {})
     one.claim("support")
     assert select.select([other.descriptor()], [], [], 10)[0]
-    other.heard()
+    other.news()
     assert not select.select([other.descriptor()], [], [], 0)[0]

@@ -7,7 +7,7 @@ from service_running import BASE, until
 
 from bot_orch.agents.base import Usage
 from bot_orch.clock import ManualClock
-from bot_orch.service.routing.estimates import size_of
+from bot_orch.service.routing.requests import size_of
 
 SLOW = """
 version: 1

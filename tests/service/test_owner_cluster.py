@@ -18,7 +18,7 @@ CONFIG = f"{{version: 1, database: '{URL}', agents: [{{id: a, kind: simulated}}]
 NAMES = {"a": 0, "b": 1, "c": 2, "d": 3}
 
 
-class Doors:
+class FakeRouters:
     """Four routers that take long to leave."""
 
     def __init__(self):
@@ -35,13 +35,18 @@ class Doors:
 
 async def placed_twice():
     """The owner of four busy routers sees two others; while it leaves some to them, these look less busy."""
-    cluster, doors = OwnerCluster(parse_config(CONFIG), Forwarder(Directory(1), wait_s=1.0)), Doors()
-    cluster._doors, cluster._thread, cluster._table.id, cluster._every_s = doors, SimpleNamespace(), 1, -1.0  # at once
+    cluster, routers = OwnerCluster(parse_config(CONFIG), Forwarder(Directory(1), wait_s=1.0)), FakeRouters()
+    cluster._routers, cluster._thread, cluster._table.id, cluster._every_s = (
+        routers,
+        SimpleNamespace(),
+        1,
+        -1.0,
+    )  # at once
     cluster._held = {name: Claimed(number, 1) for name, number in NAMES.items()}
     cluster._served = dict.fromkeys(NAMES, -1000.0)
     processes = {number: LivingProcess(number, "", f"127.0.0.1:{number}") for number in (1, 2, 3)}
     for _ in range(2):
-        loads = {name: 0.05 if name in doors.left else 0.1 for name in NAMES}
+        loads = {name: 0.05 if name in routers.left else 0.1 for name in NAMES}
         cluster._view = LeaseView(
             {name: StreamLease(1, 1, valid=True, load=load, heir=None) for name, load in loads.items()}, processes
         )
@@ -49,7 +54,7 @@ async def placed_twice():
         await asyncio.sleep(0)
     for each in cluster._busy.values():
         each.cancel()
-    return doors.left
+    return routers.left
 
 
 def test_an_owner_does_not_leave_everything_at_once():
@@ -70,10 +75,10 @@ def test_what_is_asked_of_a_process_that_has_left_fails(started):
     thread = HeartbeatThread(table, 0.01, lambda _: None, failed=lambda _: None, clock=SystemClock())
     if started:
         thread.start()
-    waiting = None if started else thread.tell(["x"])
+    waiting = None if started else thread.notify(["x"])
     thread.end()
     if started:
         thread.join()
-    for told in filter(None, (waiting, thread.tell(["x"]))):
+    for told in filter(None, (waiting, thread.notify(["x"]))):
         with pytest.raises(LogUnavailableError):
             told.result(5.0)

@@ -27,14 +27,14 @@ class Wire:
     """Between the processes of a test; deaf if nothing is to be heard."""
 
     def __init__(self, others, *, deaf=False):
-        self.heard, self._others, self._deaf = None, others, deaf
+        self.on_message, self._others, self._deaf = None, others, deaf
         others.append(self)
 
-    async def tell(self, messages):
+    async def notify(self, messages):
         for other in self._others:
-            if other is not self and other.heard is not None and not other._deaf:
+            if other is not self and other.on_message is not None and not other._deaf:
                 for each in messages:
-                    other.heard(each)
+                    other.on_message(each)
 
 
 def process(routers=()):

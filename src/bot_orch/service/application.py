@@ -81,7 +81,7 @@ def make_app(
             for each in here:
                 await asyncio.to_thread(each.open)  # a server may take its time
             if cluster is not None:
-                await cluster.start(doors)
+                await cluster.start(routers)
         except (BotOrchError, OSError, sqlite3.Error) as error:
             app.state.failure = error
             for each in (*here, runtime):
@@ -95,7 +95,7 @@ def make_app(
             if cluster is not None:
                 await cluster.leave()
                 await cluster.drained()
-            await doors.drained()
+            await routers.drained()
             await asyncio.gather(*(each.stop() for each in {*runtime.routers.values(), runtime}))
             if live is not None:
                 await live.close()
@@ -109,11 +109,11 @@ def make_app(
     gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants)
     site = Site(runtime, gate, BodyRoom(limits))
     app = asgi_app(_routes(site), lifespan, runtime)
-    doors = Routers(app, site, cluster, make=make_runtime, routes=_routes)
-    doors.open()
+    routers = Routers(app, site, cluster, make=make_runtime, routes=_routes)
+    routers.open()
     live = None
     if stored is not None or read is not None:
-        options: Any = {"add": doors.add, "remove": doors.remove, "environment": environment}
+        options: Any = {"add": routers.add, "remove": routers.remove, "environment": environment}
         live = LiveConfig(runtime, site.gate, read=read, stored=stored, **options)
         if cluster is not None and stored is not None:
             cluster.configured = live.seen

@@ -11,7 +11,7 @@ from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView
 from bot_orch.service.cluster.forwarding import alone
 from bot_orch.service.metrics import Gauges, Metrics, exposition, merged
 from bot_orch.service.problems import Problem, Reply, json_reply
-from bot_orch.service.routing.canary import caps_now
+from bot_orch.service.routing.decision import caps_now
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 

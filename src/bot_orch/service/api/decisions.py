@@ -20,8 +20,8 @@ from bot_orch.service.api.bodies import (
 )
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.decision import decide
-from bot_orch.service.routing.estimates import size_of
-from bot_orch.service.routing.linked import awaits_outcome, rows_of_round
+from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round
+from bot_orch.service.routing.requests import size_of
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import digest_of
 from bot_orch.service.web.auth import Caller

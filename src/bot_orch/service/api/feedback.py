@@ -17,7 +17,7 @@ from bot_orch.service.judging.sessions import credited
 from bot_orch.service.judging.verdicts import outranks, thumbs_of
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
-from bot_orch.service.routing.measures import check_measure
+from bot_orch.service.routing.decision import check_measure
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.groups import Group, Known
 from bot_orch.service.web.endpoint import Request

@@ -20,8 +20,7 @@ from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of, session_of
 from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
-from bot_orch.service.routing.estimates import size_of
-from bot_orch.service.routing.needs import needs_of
+from bot_orch.service.routing.requests import needs_of, size_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime, digest_of

@@ -79,7 +79,7 @@ class HeartbeatThread(threading.Thread):
         self.loads: Mapping[int, float] = {}
         self.address = ""
         self.config, self.problem = 0, ""  # the version of the configuration that runs here, and why not the newest
-        self.told: Callable[[str], None] | None = None  # takes messages of other processes, in this thread
+        self.on_message: Callable[[str], None] | None = None  # takes messages of other processes, in this thread
         self.answered = elapsed_s()  # when the rest of the process has last taken a beat
 
     def claim(self, stream: str) -> Future[Claimed | None]:
@@ -90,9 +90,9 @@ class HeartbeatThread(threading.Thread):
         """Own a stream no more."""
         return self._submit(lambda: self._release(stream, claimed, heir))
 
-    def tell(self, messages: Sequence[str]) -> Future[None]:
+    def notify(self, messages: Sequence[str]) -> Future[None]:
         """Send messages to all other processes."""
-        return self._submit(lambda: self._table.tell(messages))
+        return self._submit(lambda: self._table.notify(messages))
 
     def end(self) -> None:
         """Leave, and stop after what was submitted before; what is submitted later fails."""
@@ -140,37 +140,37 @@ class HeartbeatThread(threading.Thread):
     def _wait(self, wait_s: float) -> bool:
         """Wait for a job or for news; True if there are news."""
         news = self._table.descriptor()
-        if news is not None and self._heard():  # what came while a statement ran
+        if news is not None and self._take_news():  # what came while a statement ran
             return True
         found = select.select([self._wake[0], *([] if news is None else [news])], [], [], wait_s)[0]
         if self._wake[0] in found:
             with suppress(BlockingIOError):
                 os.read(self._wake[0], 4096)
-        return news is not None and news in found and self._heard()
+        return news is not None and news in found and self._take_news()
 
-    def _heard(self) -> bool:
+    def _take_news(self) -> bool:
         """Take what was announced; True if there are news of leases."""
         try:
-            found = self._table.heard()
+            found = self._table.news()
         except Exception:  # the beat will say what is wrong
             self._table.close()
             return True
         for message in found.messages:
-            if self.told is not None:
-                self.told(message)
+            if self.on_message is not None:
+                self.on_message(message)
         return found.leases
 
     def _work(self) -> None:
         while True:
             try:
-                job, told = self._jobs.get_nowait()
+                job, result = self._jobs.get_nowait()
             except queue.Empty:
                 return
             try:
-                told.set_result(job())
+                result.set_result(job())
             except Exception as error:
                 self._table.close()
-                told.set_exception(error)
+                result.set_exception(error)
 
     def _claim(self, stream: str) -> Claimed | None:
         claimed = self._table.claim(stream)
@@ -186,17 +186,17 @@ class HeartbeatThread(threading.Thread):
         self._table.release(stream, claimed.epoch, heir)
 
     def _submit(self, job: Callable[[], T]) -> Future[T]:
-        told: Future[T] = Future()
+        result: Future[T] = Future()
         with self._lock:
             if self._ended:
-                told.set_exception(_left())
-                return told
-            self._jobs.put((job, told))
+                result.set_exception(_left())
+                return result
+            self._jobs.put((job, result))
             self._poke()
-        return told
+        return result
 
     def _refuse_the_rest(self) -> None:
-        """Nobody works from now on: whoever waits, or comes later, is told so."""
+        """Nobody works from now on: whoever waits, or comes later, is result so."""
         with self._lock:
             if self._ended:
                 return

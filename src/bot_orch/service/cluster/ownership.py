@@ -85,7 +85,7 @@ class OwnerCluster:
         self._thread: HeartbeatThread | None = None
         self._every_s = min(_BEAT * lease_s, _LONGEST_BEAT_S)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._doors: Routers | None = None
+        self._routers: Routers | None = None
         self._until, self._address = 0.0, ""
         self._held: dict[str, Claimed] = {}
         self._served: dict[str, float] = {}  # since when
@@ -99,7 +99,7 @@ class OwnerCluster:
         self._good, self._listening, self._leaving = 0, False, False
         self._view = LeaseView({}, {})
         self._meter = LoadMeter(tau_s=lease_s)
-        self.heard: Callable[[bytes], None] | None = None
+        self.on_message: Callable[[bytes], None] | None = None
         self.configured: Callable[[int], tuple[int, str]] | None = None
 
     @property
@@ -111,17 +111,17 @@ class OwnerCluster:
         """A new router waits for its owner: see :class:`Cluster`."""
         return False
 
-    async def start(self, doors: Routers) -> None:
+    async def start(self, routers: Routers) -> None:
         """Join; see :class:`Cluster`."""
-        self._doors, self._loop = doors, asyncio.get_running_loop()
+        self._routers, self._loop = routers, asyncio.get_running_loop()
         self.forwarder.directory.own = await asyncio.to_thread(self._join, process_name())
-        self._rounds.routers = lambda: doors.routers
+        self._rounds.routers = lambda: routers.routers
         self._server = await self._loop.create_server(self._rounds.protocol, self._bound, self._rounds_port)
         self.forwarder.problem = "this process has not joined the others yet"
         self._thread = HeartbeatThread(
             self._table, self._every_s, self._post, failed=self._post_failure, clock=self._clock
         )
-        self._thread.told = self._post_message
+        self._thread.on_message = self._post_message
 
     def _join(self, name: str) -> int:
         number = self._table.join(name, "")
@@ -163,10 +163,10 @@ class OwnerCluster:
     async def drained(self) -> None:
         """See :class:`Cluster`: no router stays here."""
 
-    async def tell(self, messages: Sequence[bytes]) -> None:
+    async def notify(self, messages: Sequence[bytes]) -> None:
         """See :class:`Cluster`."""
         if self._thread is not None:
-            await asyncio.wrap_future(self._thread.tell([each.decode() for each in messages]))
+            await asyncio.wrap_future(self._thread.notify([each.decode() for each in messages]))
 
     async def close(self) -> None:
         """End."""
@@ -194,8 +194,8 @@ class OwnerCluster:
             self._loop.call_soon_threadsafe(self._take_message, message)
 
     def _take_message(self, message: str) -> None:
-        if self.heard is not None:
-            self.heard(message.encode())
+        if self.on_message is not None:
+            self.on_message(message.encode())
 
     def bequeath(self, router: str, event: Event) -> None:
         """See :class:`Cluster`."""
@@ -224,7 +224,7 @@ class OwnerCluster:
     def _successors(self) -> dict[str, int]:
         """Who should serve the routers of this process once it is gone."""
         table = {}
-        for name in {} if self._doors is None else self._doors.routers:
+        for name in {} if self._routers is None else self._routers.routers:
             lease = self._view.leases.get(self._stream(name))
             owner = lease.owner if lease is not None and lease.valid and lease.owner != self._table.id else None
             table[name] = RouterLoad(owner, 0.0 if lease is None else lease.load, None)
@@ -241,7 +241,7 @@ class OwnerCluster:
 
     def _seen(self, beat: Beat) -> None:
         """Take what a beat has shown, and do what follows from it."""
-        if self._thread is None or self._doors is None:
+        if self._thread is None or self._routers is None:
             return
         self._thread.answered = elapsed_s()
         self._until, self._view = beat.began + self._serve_s, beat.view
@@ -278,7 +278,7 @@ class OwnerCluster:
 
     def _place(self) -> None:
         """Claim and leave routers, so that each comes to be where it should be."""
-        routers = self._doors.routers if self._doors is not None else {}
+        routers = self._routers.routers if self._routers is not None else {}
         leases, own = self._view.leases, self._table.id
         table = {}
         for name in routers:
@@ -323,7 +323,7 @@ class OwnerCluster:
 
     async def _take(self, name: str) -> None:
         """Claim a router and serve it."""
-        if self._thread is None or self._doors is None:
+        if self._thread is None or self._routers is None:
             return
         claimed = await asyncio.wrap_future(self._thread.claim(self._stream(name)))
         if claimed is None:
@@ -331,9 +331,9 @@ class OwnerCluster:
         began = elapsed_s()
         self._held[name] = claimed
         try:
-            url = self._doors.routers[name].config.database
+            url = self._routers.routers[name].config.database
             log = await asyncio.to_thread(partial(PostgresLog, url, epoch=claimed.epoch))
-            self._taken[name] = await self._doors.take(name, log, partial(self._holds, name, claimed))
+            self._taken[name] = await self._routers.take(name, log, partial(self._holds, name, claimed))
         except BaseException as error:
             self._held.pop(name, None)
             self._refused[name] = elapsed_s() + 2 * self._settle_s
@@ -348,7 +348,7 @@ class OwnerCluster:
 
     async def _give(self, name: str, heir: int | None) -> None:
         """Leave a router to another process."""
-        if self._thread is None or self._doors is None:
+        if self._thread is None or self._routers is None:
             return
         self._served.pop(name, None)
         self._goals.pop(name, None)
@@ -356,7 +356,7 @@ class OwnerCluster:
         if heir is not None:
             self._heirs[name] = heir
         try:
-            await self._doors.give(name)
+            await self._routers.give(name)
             claimed = self._held.pop(name, None)
             if claimed is not None:
                 released = self._thread.release(self._stream(name), claimed, heir)
@@ -374,8 +374,8 @@ class OwnerCluster:
         self._held.pop(name, None)
         self._served.pop(name, None)
         self._publish()
-        if self._doors is not None:
-            await self._doors.give(name)
+        if self._routers is not None:
+            await self._routers.give(name)
 
     async def _forget(self, name: str) -> None:
         """Release the lease of a router that is no longer configured, once it is closed."""
@@ -403,7 +403,7 @@ class OwnerCluster:
 
     def _publish(self) -> None:
         """Tell the forwarder who serves what."""
-        routers = {} if self._doors is None else self._doors.routers
+        routers = {} if self._routers is None else self._routers.routers
         owners = {}
         for name in routers:
             lease = self._view.leases.get(self._stream(name))
@@ -418,16 +418,16 @@ class OwnerCluster:
         )
 
     def _measure(self, thread: HeartbeatThread) -> None:
-        routers = {} if self._doors is None else self._doors.routers
+        routers = {} if self._routers is None else self._routers.routers
         rows = {name: routers[name].ledger.seq for name in self._served if name in routers and routers[name].loaded}
         known = {name: lease.load for name in self._held if (lease := self._view.leases.get(self._stream(name)))}
         loads = known | self._meter.loads(rows, known)  # a router that is being taken or left weighs what it did
         thread.loads = {self._held[name].stream: load for name, load in loads.items() if name in self._held}
 
     def _stream(self, router: str) -> str:
-        if self._doors is None or router not in self._doors.routers:
+        if self._routers is None or router not in self._routers.routers:
             return router
-        return split(self._doors.routers[router].config.database).stream
+        return split(self._routers.routers[router].config.database).stream
 
 
 class LoadMeter:

@@ -32,11 +32,11 @@ class Cluster(Protocol):
     """The processes of a service, as the application needs them.
 
     ``configured`` takes the number of the newest configuration; the one that this process runs, and why it is not that.
-    ``heard`` takes messages of the others.
+    ``on_message`` takes messages of the others.
     """
 
     configured: Callable[[int], tuple[int, str]] | None
-    heard: Callable[[bytes], None] | None
+    on_message: Callable[[bytes], None] | None
 
     @property
     def forwarder(self) -> Forwarder:
@@ -47,7 +47,7 @@ class Cluster(Protocol):
         """Whether a router that is new in the configuration starts in this process at once."""
         ...
 
-    async def start(self, doors: Routers) -> None:
+    async def start(self, routers: Routers) -> None:
         """Take part."""
         ...
 
@@ -75,7 +75,7 @@ class Cluster(Protocol):
         """End."""
         ...
 
-    async def tell(self, messages: Sequence[bytes]) -> None:
+    async def notify(self, messages: Sequence[bytes]) -> None:
         """Send messages to all others; some may be lost."""
         ...
 

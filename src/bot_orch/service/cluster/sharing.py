@@ -27,7 +27,7 @@ _PAUSE_S, _EVERYTHING_S, _DEADLINE_S = 0.05, 3.0, 5.0
 
 class _UsageMessage(msgspec.Struct, array_like=True):
     asks: bool
-    told: list[SharedUse]
+    uses: list[SharedUse]
 
 
 _DECODER = msgspec.json.Decoder(_UsageMessage)
@@ -59,25 +59,25 @@ class UsageSharing:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._due.set)
 
-        self._usage.changed, self._wire.heard = changed, self._heard
+        self._usage.changed, self._wire.on_message = changed, self._take
         self._task = asyncio.create_task(self._forever(), name="usage")
 
     async def stop(self) -> None:
         """End."""
-        self._usage.changed = self._wire.heard = None
+        self._usage.changed = self._wire.on_message = None
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
     async def _forever(self) -> None:
-        await self._tell([msgspec.json.encode(_UsageMessage(asks=True, told=[]))])
+        await self._send([msgspec.json.encode(_UsageMessage(asks=True, uses=[]))])
         while True:
             everything, self._asked = self._asked, False
             self._due.clear()
-            told = self._usage.news(self._now_us(), everything=everything)
-            if told:
-                await self._tell([*_messages(told)])
+            uses = self._usage.news(self._now_us(), everything=everything)
+            if uses:
+                await self._send([*_messages(uses)])
             await asyncio.sleep(_PAUSE_S)
             try:
                 async with asyncio.timeout(_EVERYTHING_S):
@@ -85,34 +85,34 @@ class UsageSharing:
             except TimeoutError:
                 self._asked = True
 
-    async def _tell(self, messages: Sequence[bytes]) -> None:
+    async def _send(self, messages: Sequence[bytes]) -> None:
         try:
             async with asyncio.timeout(_DEADLINE_S):
-                await self._wire.tell(messages)
+                await self._wire.notify(messages)
         except Exception as error:  # everything is told again later
             _log.debug("usage was not told", extra={"fields": {"detail": str(error)}})
 
-    def _heard(self, message: bytes) -> None:
+    def _take(self, message: bytes) -> None:
         try:
             found = _DECODER.decode(message)
         except msgspec.MsgspecError:  # of another release
             return
-        self._usage.heard(found.told)
+        self._usage.heard(found.uses)
         if found.asks:
             self._asked = True
             self._due.set()
 
 
-def _messages(told: Sequence[SharedUse]) -> Iterator[bytes]:
+def _messages(uses: Sequence[SharedUse]) -> Iterator[bytes]:
     """As few messages as hold all of it."""
     waiting: list[SharedUse] = []
     size = 0
-    for each in told:
+    for each in uses:
         more = len(msgspec.json.encode(each)) + 1
         if waiting and size + more > MOST_BYTES - 16:
-            yield msgspec.json.encode(_UsageMessage(asks=False, told=waiting))
+            yield msgspec.json.encode(_UsageMessage(asks=False, uses=waiting))
             waiting, size = [], 0
         waiting.append(each)
         size += more
     if waiting:
-        yield msgspec.json.encode(_UsageMessage(asks=False, told=waiting))
+        yield msgspec.json.encode(_UsageMessage(asks=False, uses=waiting))

@@ -98,7 +98,7 @@ class WorkerCluster:
         self._rounds = RoundServer()
         self._server: asyncio.Server | None = None
         self.configured: Callable[[int], tuple[int, str]] | None = None
-        self.heard: Callable[[bytes], None] | None = None
+        self.on_message: Callable[[bytes], None] | None = None
         self._owned: set[str] = set()
         self._left: float | None = None
 
@@ -107,11 +107,11 @@ class WorkerCluster:
         self._set({*self._owned, router})
         return self._worker.owns
 
-    async def start(self, doors: Routers) -> None:
+    async def start(self, routers: Routers) -> None:
         """See :class:`Cluster`."""
-        self._set({*doors.routers})
+        self._set({*routers.routers})
         if self._worker.owns:
-            self._rounds.routers = lambda: doors.routers
+            self._rounds.routers = lambda: routers.routers
             loop = asyncio.get_running_loop()
             self._server = await loop.create_unix_server(self._rounds.protocol, sock=self._worker.rounds)
 
@@ -141,7 +141,7 @@ class WorkerCluster:
         self._rounds.close()
         await self.forwarder.close()
 
-    async def tell(self, messages: Sequence[bytes]) -> None:
+    async def notify(self, messages: Sequence[bytes]) -> None:
         """Do nothing: the owner counts for all."""
 
     def _set(self, routers: set[str]) -> None:

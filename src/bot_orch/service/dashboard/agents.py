@@ -11,7 +11,7 @@ from typing import Any
 
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.timeline import Timeline
-from bot_orch.service.routing.canary import caps_now
+from bot_orch.service.routing.decision import caps_now
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link

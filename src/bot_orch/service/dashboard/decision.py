@@ -16,8 +16,7 @@ from bot_orch.log.events import (
 )
 from bot_orch.log.log import Row
 from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.routing.linked import awaits_outcome, rows_of_round
-from bot_orch.service.routing.why import why_view
+from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round, why_view
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.pages import Safe, document, html, join, moment, render

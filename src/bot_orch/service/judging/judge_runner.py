@@ -32,7 +32,7 @@ __all__ = ["JudgeRunner", "open_bench"]
 _log = logging.getLogger("bot_orch.judges")
 _LONGEST_NAP_S = 1.0
 _MOST = 1_000  # answers that wait
-_SHADOW = "shadow"  # what a decision of routing.shadow says of itself
+_SHADOW = "shadow"  # what the decision of a shadow call says of itself
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import msgspec
 from bot_orch.log.events import DecisionMade
 from bot_orch.service.queue.rules import Person
 from bot_orch.service.queue.state import AUDIT, Draft, Given, Ticket
-from bot_orch.service.routing.why import WhyView, why_view
+from bot_orch.service.routing.explanation import WhyView, why_view
 
 __all__ = ["DraftView", "GivenView", "QueueView", "TicketView", "ticket_view"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bot_orch.agents.guard import Guard
 from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import BudgetConfig
-from bot_orch.service.routing.estimates import RequestSize
+from bot_orch.service.routing.requests import RequestSize
 
 __all__ = ["Affordable", "affordable", "expected_usd"]
 

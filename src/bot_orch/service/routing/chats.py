@@ -12,7 +12,7 @@ from bot_orch.log.events import TaskRecord
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.judging.completions import is_noted
 from bot_orch.service.problems import Problem
-from bot_orch.service.routing.estimates import RequestSize
+from bot_orch.service.routing.requests import RequestSize
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime

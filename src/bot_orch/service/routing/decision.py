@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -11,16 +12,57 @@ from bot_orch.agents.admission import Refusal
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.log.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.log.ids import inside, time_ordered_id
+from bot_orch.log.ledger import Ledger
+from bot_orch.service.config import AgentConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.budget import expected_usd
-from bot_orch.service.routing.canary import caps_now
-from bot_orch.service.routing.measures import check_measures
 from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, narrow
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Task
 
-__all__ = ["SESSION", "decide"]
+__all__ = ["SESSION", "caps_now", "check_measure", "check_measures", "decide"]
+
+_POINTS = 1_000  # time for distances grows faster than the size
+_LABELS = 400  # the first measure with so many labels takes a tenth of a second, with 1000 two seconds
+
+
+def check_measure(document: Any, where: str) -> None:
+    """Refuse a measure with a list of more than 1000 entries, or 400 labels, before anything is computed."""
+    labels = isinstance(document, dict) and document.get("kind") == "labels"
+    most = _LABELS if labels else _POINTS
+    todo = [document]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            todo += value.values()
+        elif isinstance(value, list | tuple):
+            if len(value) > most:
+                message = f"{where}: holds {len(value)} entries; send {most} at most"
+                raise Problem(422, "invalid_value", message, param=where)
+            todo += [each for each in value if isinstance(each, dict | list | tuple)]
+
+
+def check_measures(record: TaskRecord) -> None:
+    """Refuse a task whose reference or profiles are too large."""
+    if record.reference is not None:
+        check_measure(record.reference, "task.reference")
+    for name, profile in (record.profiles or {}).items():
+        check_measure(profile, f"task.profiles.{name}")
+
+
+def caps_now(on_trial: Iterable[AgentConfig], ledger: Ledger, now_us: int) -> dict[str, float]:
+    """The caps that are below one, by agent. A trial whose note is not in the log yet is at its beginning."""
+    caps: dict[str, float] = {}
+    for agent in on_trial:
+        if agent.canary is None or agent.id not in ledger.router.agents:
+            continue
+        begun, begun_us = ledger.rollout.canaries.get(agent.id, (ledger.router.rounds, now_us))
+        cap = agent.canary.cap(ledger.router.rounds - begun, max(0.0, (now_us - begun_us) / 1e6))
+        if cap < 1.0:
+            caps[agent.id] = cap
+    return caps
+
 
 #: Topic of the note, about a session, that names one of its decisions.
 SESSION = "session.decision"

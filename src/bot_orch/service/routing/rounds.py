@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple, NoReturn
@@ -13,21 +13,20 @@ from typing import NamedTuple, NoReturn
 from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import SurvivalReward
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.log.ids import outside
+from bot_orch.rng import derive_key, uniform
 from bot_orch.service.guardrails import refusal
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
-from bot_orch.service.problems import Problem
+from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
-from bot_orch.service.routing.attempts import allowance
 from bot_orch.service.routing.decision import decide
+from bot_orch.service.routing.explanation import NEXT_DECISION
 from bot_orch.service.routing.failures import FINAL, problem_of_round
-from bot_orch.service.routing.linked import NEXT_DECISION
 from bot_orch.service.routing.rules import RoutingConstraints
-from bot_orch.service.routing.shadow import drawn_shadows, unseen
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
@@ -36,6 +35,8 @@ from bot_orch.types import Measure, Outcome
 __all__ = ["AnswerFrame", "Round"]
 
 _log = logging.getLogger("bot_orch.rounds")
+_SHADOW = "shadow"
+_LEAST_S = 1e-3
 
 
 class AnswerFrame(NamedTuple):
@@ -184,11 +185,11 @@ class Round:
 
     def _start_shadows(self, event: DecisionMade) -> None:
         """Ask other agents too, in the background: nobody waits for them or sees their answers."""
-        for name in drawn_shadows(self.runtime, event):
+        for name in _drawn_shadows(self.runtime, event):
             constraints = replace(self.constraints, shadow=name, session=None, token="", tenant="")
             call = replace(self.call, stream=False, carrier=None)
             twin = Round(self.runtime, self.record, constraints, call=call, text=self.text)
-            self.runtime.background.start(f"shadow {name} {event.id}", unseen(twin.run(), self.runtime, name))
+            self.runtime.background.start(f"shadow {name} {event.id}", _unseen(twin.run(), self.runtime, name))
 
     async def _on_disk(self) -> None:
         """Return once the last decision is on disk, and may be named to the caller."""
@@ -213,7 +214,7 @@ class Round:
         settings = self.runtime.config.router
         others = min(settings.max_attempts - len(self.decisions), len(decision.eligible or decision.agents) - 1)
         spare = settings.max_calls - self.calls - max(0, others)
-        given = allowance(self.runtime, decision, self._left_s(), made=len(self.decisions), tried=self.tried)
+        given = _allowance(self.runtime, decision, self._left_s(), made=len(self.decisions), tried=self.tried)
         self._stops = given.stops
         return replace(self.call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds, meter=self.meter)
 
@@ -325,3 +326,54 @@ class Round:
             default=default,
         )
         self.runtime.record(event)
+
+
+class _Allowance(NamedTuple):
+    """Seconds that an agent gets, None for no limit, and whether another one would be asked afterwards."""
+
+    seconds: float | None
+    stops: bool = False
+
+
+def _allowance(
+    runtime: Runtime, decision: DecisionMade, left_s: float | None, *, made: int, tried: Collection[str]
+) -> _Allowance:
+    """What the agent of a decision gets of the ``left_s`` seconds of its round, in which ``made`` decisions were made.
+
+    Everything, unless ``router.attempts`` lets another agent have a turn: then what
+    :meth:`bot_orch.Orchestrator.patience` says.
+    """
+    if left_s is None:
+        return _Allowance(None)
+    left_s, settings, router = max(left_s, _LEAST_S), runtime.config.router, runtime.ledger.router
+    others = [name for name in decision.eligible or decision.agents if name not in tried and name in router.agents]
+    if made >= min(settings.attempts, settings.max_attempts) or not others:
+        return _Allowance(left_s)
+    seconds = max(router.patience(decision.decision(), left_s, eligible=others), _LEAST_S)
+    return _Allowance(min(seconds, left_s), seconds < left_s)
+
+
+def _drawn_shadows(runtime: Runtime, decision: DecisionMade) -> list[str]:
+    """Agents to ask beside the one of ``decision``: each is drawn with its rate, by a random stream of its own."""
+    rollout, seed = runtime.ledger.rollout, runtime.config.router.seed
+    if not runtime.shadows or runtime.stopping or runtime.ledger.kill_switch or runtime.config.router.kill_switch:
+        return []
+    return [
+        name
+        for name, rate in runtime.shadows.items()
+        if name not in rollout.drained
+        and name in runtime.guards
+        and runtime.guards[name].available
+        and uniform(derive_key(seed, _SHADOW, name), decision.counter) < rate
+    ]
+
+
+async def _unseen(work: Awaitable[object], runtime: Runtime, agent: str) -> None:
+    """Await a shadow call; its failure is logged like others, and is nobody else's problem."""
+    runtime.metrics.count("bot_orch_shadow_calls_total", agent=agent)
+    try:
+        await work
+    except (Problem, StorageError):
+        return
+    except BotOrchError as error:
+        _log.warning("shadow call failed", extra={"fields": {"agent": agent, "detail": str(error)}})

@@ -19,7 +19,7 @@ from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.budget import affordable, expected_usd
-from bot_orch.service.routing.estimates import RequestSize
+from bot_orch.service.routing.requests import RequestSize
 
 __all__ = ["Eligibility", "RoutingConstraints", "narrow"]
 

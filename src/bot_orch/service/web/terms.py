@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot_orch.service.routing.why import AgentTerms, WhyView
+from bot_orch.service.routing.explanation import AgentTerms, WhyView
 from bot_orch.service.web.pages import Safe, html, join
 
 __all__ = ["number", "terms_table"]

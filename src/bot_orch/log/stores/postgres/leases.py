@@ -144,18 +144,18 @@ class LeaseTable:
         """The descriptor that is readable when there are news; ``None`` while there is no connection."""
         return None if self._connection is None or self._connection.closed else int(self._connection.fileno())
 
-    def tell(self, messages: Sequence[str]) -> None:
+    def notify(self, messages: Sequence[str]) -> None:
         """Send messages of less than 8000 bytes to all processes of this schema."""
         with reaching(), self._open().pipeline():
             for each in messages:
                 self._run("tell", each)
 
-    def heard(self) -> LeaseNews:
+    def news(self) -> LeaseNews:
         """Take what was announced."""
         with reaching():
             found = [*self._open().notifies(timeout=0.0, stop_after=1000)]
-        told = [each.payload for each in found if each.channel.endswith(_USAGE)]
-        return LeaseNews(len(told) < len(found), told)
+        messages = [each.payload for each in found if each.channel.endswith(_USAGE)]
+        return LeaseNews(len(messages) < len(found), messages)
 
     def _open(self) -> Any:
         if self._connection is None or self._connection.closed:

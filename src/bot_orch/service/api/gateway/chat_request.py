@@ -16,9 +16,7 @@ from bot_orch.service.api.decisions import session_of
 from bot_orch.service.loops import results_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.chats import ChatTask
-from bot_orch.service.routing.estimates import size_of
-from bot_orch.service.routing.needs import needs_of
-from bot_orch.service.routing.prompt import prompt_of
+from bot_orch.service.routing.requests import needs_of, prompt_of, size_of
 from bot_orch.service.web.endpoint import Request
 
 __all__ = [
