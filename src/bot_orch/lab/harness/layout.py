@@ -48,7 +48,7 @@ def lay_out(view: TableView, rows: Sequence[ResultRow]) -> Laid:
     lines = []
     for name in down:
         keys = [(column, name) if turned else (name, column) for column in across]
-        line = "".join(_cell(cells.get(key), view.digits, break_=len(across) > 3) for key in keys)
+        line = "".join(_cell(cells.get(key), view.digits) for key in keys)
         lines.append(f"<tr><th>{typeset(escape(name))}</th>{line}</tr>")
     note = f"<p class=note>{typeset(view.note)}</p>" if view.note else ""
     corner = typeset(escape(view.across if turned else view.down))
@@ -62,8 +62,7 @@ def lay_out(view: TableView, rows: Sequence[ResultRow]) -> Laid:
     return Laid(view.title, view.protocol, html, counted, lines=len(down), cells=len(shown), published=published)
 
 
-def _cell(row: ResultRow | None, digits: int, *, break_: bool) -> str:
-    """``break_``: whether the interval stands in a line of its own, where many columns leave little room."""
+def _cell(row: ResultRow | None, digits: int) -> str:
     if row is None:
         return "<td></td>"
     if row.metric == "verdict":
@@ -83,7 +82,7 @@ def _cell(row: ResultRow | None, digits: int, *, break_: bool) -> str:
         ours += f' <abbr title="{row.basis}">{row.basis[0]}</abbr>'
     theirs = _number(row.paper.mean, row.paper.spread, digits)
     if row.predicted is not None and row.basis != "elsewhere":
-        theirs += f"{'<br>' if break_ else ' '}[{', '.join(_number(end, None, digits) for end in row.predicted)}]"
+        theirs += f"<br>[{', '.join(_number(end, None, digits) for end in row.predicted)}]"
     return f'<td class="{shade}">{ours}<br><small>paper {theirs}</small></td>'
 
 
