@@ -38,7 +38,7 @@ MILLION, FEATURES, AGENTS = 1_000_000, 10, 4
 def events(policy: str, rounds: int) -> Iterator[Event]:
     """What a service would log: settings, then a decision and its outcome in turn."""
     router = Orchestrator([f"agent-{i}" for i in range(AGENTS)], policy, n_features=FEATURES)
-    yield Configured(router.to_json(), engine="3")
+    yield Configured(router.to_json())
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(AGENTS, FEATURES)) / FEATURES**0.5
     for number in range(rounds):
