@@ -35,13 +35,13 @@ def stop_around_a_commit(folder):
         commit(self)
         stop_if(folder, "committed")
 
-    def sending(self, rows, snapshot):
+    def sending(self, rows):
         if (folder / "sending").exists():
             self._w.pgconn.send_flush_request()
             self._w.pgconn.flush()
             time.sleep(0.2)  # the server has read it, holds the lock, and waits for the rest
             stop_if(folder, "sending")
-        insert(self, rows, snapshot)
+        insert(self, rows)
 
     PostgresLog.commit, PostgresLog._insert = stopping, sending
 

@@ -58,11 +58,11 @@ def test_an_interrupted_copy_goes_on(old, database, capsys, monkeypatch):
     monkeypatch.setattr(postgres_copy, "_GROUP", 10)
     real, calls = postgres_copy.PostgresLog.append, []
 
-    def failing(self, rows, snapshot=None):
+    def failing(self, rows):
         calls.append(rows)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        real(self, rows, snapshot)
+        real(self, rows)
 
     with monkeypatch.context() as patched:
         patched.setattr(postgres_copy.PostgresLog, "append", failing)
