@@ -276,8 +276,8 @@ def test_after_e_the_keyboard_is_in_the_box_at_its_end(running, page):
 
 
 def test_lists_of_tickets_are_paged_and_counts_are_totals(running, page, monkeypatch):
-    monkeypatch.setattr("bot_orch.service.people.listing._OPEN_SHOWN", 3)
-    monkeypatch.setattr("bot_orch.service.people.listing._CLOSED_SHOWN", 2)
+    monkeypatch.setattr("bot_orch.service.queue.pages._OPEN_SHOWN", 3)
+    monkeypatch.setattr("bot_orch.service.queue.pages._CLOSED_SHOWN", 2)
     for number in range(5):
         submit(running, f"question {number:02}")
     go(page, f"{running.url}/queue")

@@ -6,8 +6,9 @@ import io
 import numpy as np
 import pytest
 
+from bot_orch.numerics.hull import upper_hull
 from bot_orch.service.dashboard.buckets import Bucket, BucketView
-from bot_orch.service.dashboard.plane import PLANE, Plane, hull_at, plane_csv, plane_of, plane_sums, upper_hull
+from bot_orch.service.dashboard.plane import PLANE, Plane, hull_at, plane_csv, plane_of, plane_sums
 from bot_orch.service.dashboard.regret import DIFFERENCES, Rewards
 
 AGENTS = ("small", "large")
@@ -110,10 +111,11 @@ def test_without_rewards_there_is_nothing():
 
 def test_the_hull_leaves_out_what_a_mix_beats():
     points = [(0.0, 0.1), (1.0, 0.2), (2.0, 0.7), (2.0, 0.6), (3.0, 0.7), (4.0, 0.8)]
-    assert upper_hull(points) == [(0.0, 0.1), (2.0, 0.7), (4.0, 0.8)]
-    assert upper_hull([]) == [] and hull_at([], 1.0) is None
+    hull = [points[agent] for agent in upper_hull([y for _, y in points], [x for x, _ in points])]
+    assert hull == [(0.0, 0.1), (2.0, 0.7), (4.0, 0.8)]
+    assert upper_hull([], []) == [] and hull_at([], 1.0) is None
     for usd, reward in points:
-        assert hull_at(upper_hull(points), usd) >= reward
+        assert hull_at(hull, usd) >= reward
 
 
 def test_the_file_has_every_point():

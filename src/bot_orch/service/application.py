@@ -19,8 +19,8 @@ from bot_orch.service.cluster.sharing import UsageSharing
 from bot_orch.service.config import Config
 from bot_orch.service.configuring import LiveConfig, StoredConfig
 from bot_orch.service.dashboard.routes import dashboard_pages
-from bot_orch.service.people.pages import queue_pages
 from bot_orch.service.problems import Reply, json_reply
+from bot_orch.service.queue.pages import queue_pages
 from bot_orch.service.queue.service import open_queue
 from bot_orch.service.runtime import Runtime, StartCancelledError
 from bot_orch.service.web.app import asgi_app

@@ -20,6 +20,7 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.numerics.hull import upper_hull
 from bot_orch.rng import generator
 
 
@@ -46,7 +47,7 @@ def hull_mix(reward: Floats, cost: Floats, budget: float) -> Mix:
     >>> hull_mix(np.array([0.5, 0.9]), np.array([1.0, 3.0]), 2.0)
     Mix(first=1, second=0, weight=0.5)
     """
-    hull = _hull(reward, cost)
+    hull = upper_hull(reward, cost)
     above = next((k for k, agent in enumerate(hull) if cost[agent] > budget), len(hull))
     if above in (0, len(hull)):
         only = hull[max(above - 1, 0)]
@@ -63,23 +64,7 @@ def frontier(reward: Floats, cost: Floats) -> list[tuple[float, float]]:
     >>> frontier(np.array([0.5, 0.6, 0.9]), np.array([1.0, 2.5, 3.0]))
     [(1.0, 0.5), (3.0, 0.9)]
     """
-    return [(float(cost[agent]), float(reward[agent])) for agent in _hull(reward, cost)]
-
-
-def _hull(reward: Floats, cost: Floats) -> list[int]:
-    """The agents at the vertices of the upper convex hull, by rising cost and rising reward."""
-    hull: list[int] = []
-    for agent in sorted(range(len(cost)), key=lambda each: (cost[each], -reward[each])):
-        if hull and reward[agent] <= reward[hull[-1]]:
-            continue  # dearer and no better
-        while len(hull) > 1 and _slope(hull[-2], hull[-1], reward, cost) <= _slope(hull[-1], agent, reward, cost):
-            hull.pop()
-        hull.append(agent)
-    return hull
-
-
-def _slope(left: int, right: int, reward: Floats, cost: Floats) -> float:
-    return float((reward[right] - reward[left]) / max(cost[right] - cost[left], 1e-300))
+    return [(float(cost[agent]), float(reward[agent])) for agent in upper_hull(reward, cost)]
 
 
 def oracle_at(reward: Floats, cost: Floats, budget: float) -> Ints:

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.numerics.hull import upper_hull
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.regret import Offer, comparable
 
-__all__ = ["PLANE", "Plane", "PlanePoint", "hull_at", "plane_csv", "plane_of", "plane_sums", "upper_hull"]
+__all__ = ["PLANE", "Plane", "PlanePoint", "hull_at", "plane_csv", "plane_of", "plane_sums"]
 
 #: Rows of what a rewarded decision says: the doubly robust reward of every agent; and of the chosen one w = 1 / p,
 #: w c, v = (1 - p) / p^2, v c, v c^2 with its dollars c, the reward, the dollars, 1.
@@ -81,7 +82,9 @@ def plane_of(view: BucketView, agents: Sequence[str]) -> Plane:
         for k, name in enumerate(agents)
         if drawn[k] >= _FEWEST_DRAWN
     ]
-    hull = upper_hull([(each.usd, each.reward) for each in points if each.corrected])
+    sure = [each for each in points if each.corrected]
+    best = upper_hull([each.reward for each in sure], [each.usd for each in sure])
+    hull = [(sure[agent].usd, sure[agent].reward) for agent in best]
     points = [replace(each, on_hull=each.corrected and (each.usd, each.reward) in hull) for each in points]
     if not settled:
         return Plane(points, hull)
@@ -112,28 +115,6 @@ def _plain(sums: dict[str, Floats], k: int, name: str) -> PlanePoint:
     n = float(sums["drawn"][k])
     usd, reward = float(sums["spent"][k]) / n, float(sums["earned"][k]) / n
     return PlanePoint(name, round(usd, 9), round(reward, 6))
-
-
-def upper_hull(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The vertices of the best mixes, from the cheapest point to the best one.
-
-    Examples
-    --------
-    >>> upper_hull([(1.0, 0.5), (2.0, 0.6), (3.0, 0.9), (4.0, 0.8)])
-    [(1.0, 0.5), (3.0, 0.9)]
-    """
-    hull: list[tuple[float, float]] = []
-    for x, y in sorted(points, key=lambda each: (each[0], -each[1])):
-        if hull and y <= hull[-1][1]:
-            continue  # dearer and no better
-        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
-            hull.pop()
-        hull.append((x, y))
-    return hull
-
-
-def _turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    return (b[0] - a[0]) * (c[1] - a[1]) >= (b[1] - a[1]) * (c[0] - a[0])
 
 
 def hull_at(hull: Sequence[tuple[float, float]], usd: float) -> float | None:

@@ -1,1 +1,0 @@
-"""Pages for the people who answer tickets: ``/queue``."""
