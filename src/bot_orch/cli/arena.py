@@ -55,7 +55,16 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="reward of a completion in runtime data sets: its survival function, or PAR10 (default: log-uniform)",
     )
     parser.add_argument(
-        "--attempts", type=int, default=1, metavar="K", help="runtime sets: agents that a round may ask (default: 1)"
+        "--attempts",
+        type=int,
+        default=1,
+        metavar="K",
+        help="agents that a round may ask, on sets of runtimes or with signal, answer or check (default: 1)",
+    )
+    parser.add_argument(
+        "--truthful-check",
+        action="store_true",
+        help="with --attempts: show of every answer whether its reward is at least one half, an upper bound",
     )
     parser.add_argument(
         "--patience",
@@ -93,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list_policies:
         return _list()
     check_counts(arguments, ("seeds", "jobs", "rounds", "at_most", "attempts"))
+    if arguments.truthful_check and arguments.attempts == 1:
+        raise InvalidInputError("--truthful-check", "has no effect with one attempt", "pass --attempts 2 or more")
     if arguments.latency_target is not None and not 0.0 < arguments.latency_target < math.inf:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
@@ -101,6 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
     entrants = find_entrants(_names(arguments.policies))  # first: reports a path among the policies
     paths = _found(arguments.paths)
+    if arguments.attempts > 1 and _looks_at_answers(arguments, paths):
+        return _run_answers(arguments, paths)
     plan = ArenaPlan(
         paths,
         entrants,
@@ -130,6 +143,35 @@ def run(arguments: argparse.Namespace) -> int:
     for note in notes:
         _note(note)
     _report(arguments.out, run_arena(plan, ProgressBar(quiet=arguments.quiet)))
+    return 0
+
+
+def _looks_at_answers(arguments: argparse.Namespace, paths: list[Path]) -> bool:
+    """Whether rounds look at answers; otherwise they only give up silent agents."""
+    from bot_orch.lab.arena.answers import has_answers
+
+    return arguments.truthful_check or any(has_answers(path) for path in paths)
+
+
+def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
+    from bot_orch.lab.arena.answers import run_answers
+
+    given = {"--policies": arguments.policies, "--budget": arguments.budget, "--conditions": arguments.conditions}
+    given |= {"--latency-target": arguments.latency_target, "--baseline": arguments.baseline}
+    for name, value in given.items():
+        if value:
+            raise InvalidInputError(name, "has no effect on rounds that look at answers", "leave it out")
+    table = run_answers(
+        paths,
+        arguments.out,
+        attempts=arguments.attempts,
+        weight=arguments.cost_weight,
+        seeds=arguments.seeds,
+        rounds=arguments.rounds or arguments.at_most,
+        truthful=arguments.truthful_check,
+        tell=print,
+    )
+    print(f"table:   {table}")  # noqa: T201
     return 0
 
 

@@ -1,0 +1,53 @@
+"""The arena's rounds of several attempts: nothing is shown of agents that were not asked."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from bot_orch.cli.main import main
+from bot_orch.lab.arena.answers import RowAnswers, read_answers
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 3, 300)
+    signal = rng.random((300, 2))
+    right = rng.random((300, 2)) < np.array([0.4, 0.8]) + np.array([0.6, 0.2]) * signal
+    answer = np.where(right, label[:, None], (label[:, None] + 1) % 3)
+    arrays = {"signal": signal, "answer": answer, "label": label, "cost_usd": np.tile([0.001, 0.1], (300, 1))}
+    np.savez(tmp_path / "toy.npz", reward=right.astype(float), agent=np.array(["small", "large"]), **arrays)
+    return tmp_path / "toy.npz"
+
+
+def test_a_policy_that_peeks_is_caught(path):
+    row = RowAnswers(read_answers(path), 0)
+    with pytest.raises(RuntimeError, match="not asked"):
+        row.deliver(1)
+    row.ask(1)
+    assert row.deliver(1) in (0.0, 1.0)
+    assert row.paid_usd == pytest.approx(0.1)
+    with pytest.raises(RuntimeError, match="was asked"):
+        row.ask(1)
+
+
+def test_the_command_compares_with_single_choice_chains_and_votes(path, tmp_path, capsys):
+    given = ["--attempts", "2", "--cost-weight", "1", "--seeds", "2", "--out", str(tmp_path / "out")]
+    assert main(["arena", str(path), *given]) == 0
+    printed = capsys.readouterr().out
+    assert "2 attempts against one: reward" in printed
+    with (tmp_path / "out" / "arena.csv").open() as file:
+        rows = {(row["policy"], row["metric"]): float(row["mean"]) for row in csv.DictReader(file)}
+    names = {policy for policy, _ in rows}
+    assert names >= {"auto, 1 attempt", "chain (first half)", "vote of all", "oracle", "hull at its cost"}
+    assert rows["oracle", "net"] >= rows["chain (hindsight)", "net"] >= rows["best single (hindsight)", "net"]
+    assert 1.0 <= rows["auto, 2 attempts", "asked"] <= 2.0
+
+
+def test_options_without_effect_are_refused(path, tmp_path, capsys):
+    assert main(["arena", str(path), "--truthful-check", "--out", str(tmp_path / "o")]) == 2
+    assert main(["arena", str(path), "--attempts", "2", "--budget", "1", "--out", str(tmp_path / "o")]) == 2
+    assert "--budget" in capsys.readouterr().err
