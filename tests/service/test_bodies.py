@@ -6,7 +6,7 @@ import pytest
 
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem
-from bot_orch.service.web.limits import BodyRoom, check_values, read_body
+from bot_orch.service.web.messages import BodyRoom, check_values, read_body
 
 LIMITS = LimitsConfig()
 MEGABYTE = 1_000_000

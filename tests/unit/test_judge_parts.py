@@ -6,7 +6,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, checked_value
 from bot_orch.service.judges.checks import SchemaSettings, fenced
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
-from bot_orch.service.judges.scores import read_score
+from bot_orch.service.judges.models import read_score
 
 
 @pytest.mark.parametrize(

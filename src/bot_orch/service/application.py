@@ -26,7 +26,7 @@ from bot_orch.service.runtime import Runtime, StartCancelledError
 from bot_orch.service.web.app import asgi_app
 from bot_orch.service.web.auth import Gate
 from bot_orch.service.web.endpoint import Request, Site
-from bot_orch.service.web.limits import BodyRoom
+from bot_orch.service.web.messages import BodyRoom
 from bot_orch.service.web.openapi import document
 from bot_orch.service.web.pages import common_routes
 from bot_orch.service.web.routes import RouteSpec

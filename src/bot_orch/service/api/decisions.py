@@ -6,9 +6,8 @@ from enum import StrEnum
 
 from bot_orch.arrays import nan_for_null
 from bot_orch.log.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
-from bot_orch.log.ids import is_id, tenant_of
+from bot_orch.log.ids import is_id, tenant_of, time_of
 from bot_orch.log.log import Row
-from bot_orch.service.api.archived import check_in_log, key_archived
 from bot_orch.service.api.bodies import (
     AttemptView,
     DecisionRequest,
@@ -23,7 +22,7 @@ from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round
 from bot_orch.service.routing.requests import size_of
 from bot_orch.service.routing.rules import RoutingConstraints
-from bot_orch.service.runtime import digest_of
+from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
 from bot_orch.types import TERMS
@@ -31,10 +30,12 @@ from bot_orch.types import TERMS
 __all__ = [
     "KeySpace",
     "attempt_view",
+    "check_in_log",
     "create",
     "decision_view",
     "explain",
     "idempotency_key",
+    "key_archived",
     "may_see",
     "record_of",
     "session_of",
@@ -250,3 +251,17 @@ def _outcome(row: Row, event: FeedbackGiven | Censored) -> OutcomeView:
         cost_usd=event.cost_usd or 0.0,
         audit=event.audit,
     )
+
+
+def check_in_log(runtime: Runtime, known_as: str, param: str) -> None:
+    """Refuse an id that was made before the first event that the log still holds."""
+    made_us, archived_us = time_of(known_as), runtime.writer.archived_us  # 0 without an archive
+    if made_us is not None and archived_us and made_us <= archived_us:
+        message = f"{param}: is older than the log, whose first events are in an archive; an operator can read them"
+        raise Problem(410, "archived", message, param=param)
+
+
+def key_archived() -> Problem:
+    """A key that an archived event has used."""
+    message = "this Idempotency-Key was used before; the answer is in an archive, and nothing is done again"
+    return Problem(410, "archived", message)

@@ -9,9 +9,8 @@ import msgspec
 from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, measure_of
 from bot_orch.log.ids import count_of, is_id
 from bot_orch.log.log import Row
-from bot_orch.service.api.archived import check_in_log
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
-from bot_orch.service.api.decisions import KeySpace, session_of
+from bot_orch.service.api.decisions import KeySpace, check_in_log, session_of
 from bot_orch.service.judging.completions import decision_of_completion
 from bot_orch.service.judging.sessions import credited
 from bot_orch.service.judging.verdicts import outranks, thumbs_of

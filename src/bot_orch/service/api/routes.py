@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api import (
-    ab,
-    admin,
-    bodies,
-    decisions,
-    feedback,
-    judges,
-    objective,
-    rollout,
-    routers,
-    spending,
-    tasks,
-)
+from bot_orch.service.api import admin, bodies, decisions, feedback, tasks, views
 from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.judging.views import JudgeView
@@ -57,7 +45,7 @@ ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
         "GET",
         "/v1/judges",
-        judges.show,
+        views.judges,
         scope="admin",
         summary="What judges said of each agent, against audits",
         answer=list[JudgeView],
@@ -86,7 +74,7 @@ ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
         "GET",
         "/v1/ab",
-        ab.show,
+        views.ab,
         scope="admin",
         summary="Two policies compared",
         answer=bodies.AbView,
@@ -95,7 +83,7 @@ ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
         "GET",
         "/v1/routers",
-        routers.listing,
+        views.routers,
         scope="decide",
         summary="Routers of this service",
         everywhere=True,
@@ -107,7 +95,7 @@ ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
         "GET",
         "/v1/spend",
-        spending.report,
+        views.spending,
         scope="admin",
         summary="What was spent, by token, tenant, tag, agent or day",
         answer=bodies.SpendView,
@@ -118,7 +106,7 @@ ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
         "GET",
         "/v1/objective",
-        objective.show,
+        views.objective,
         scope="decide",
         summary="What is optimised, and multipliers of its limits",
         answer=bodies.ObjectiveView,
@@ -148,7 +136,7 @@ ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
         "POST",
         "/v1/admin/agents/{id}/drain",
-        rollout.drain,
+        admin.drain,
         scope="admin",
         summary="No new work for an agent",
         answer=dict[str, Any],
@@ -157,7 +145,7 @@ ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
         "POST",
         "/v1/admin/agents/{id}/resume",
-        rollout.resume,
+        admin.resume,
         scope="admin",
         summary="New work for a drained agent",
         answer=dict[str, Any],

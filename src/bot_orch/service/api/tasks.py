@@ -15,9 +15,17 @@ from bot_orch.agents.base import CallRequest
 from bot_orch.log.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted
 from bot_orch.log.ids import count_of, outside, tenant_of, time_ordered_id
 from bot_orch.log.lookups import Wanted, look_up
-from bot_orch.service.api.archived import check_in_log, key_archived
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
-from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of, session_of
+from bot_orch.service.api.decisions import (
+    KeySpace,
+    attempt_view,
+    check_in_log,
+    idempotency_key,
+    key_archived,
+    may_see,
+    record_of,
+    session_of,
+)
 from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
 from bot_orch.service.routing.requests import needs_of, size_of

@@ -10,7 +10,7 @@ from bot_orch.agents.base import CallRequest
 from bot_orch.agents.endings import Ending
 from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.service.judges.answer import AnswerGiven
-from bot_orch.service.judges.scores import read_score
+from bot_orch.service.judges.models import read_score
 from bot_orch.service.judging.verdicts import report
 from bot_orch.service.runtime import Runtime
 

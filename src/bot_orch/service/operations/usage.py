@@ -12,6 +12,7 @@ tells the others (:mod:`bot_orch.service.cluster.sharing`).
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +29,13 @@ from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
 from bot_orch.service.operations.sliding import SlidingSum, free_s
 from bot_orch.service.problems import Problem
 
-__all__ = ["LimitKey", "RouterUsage", "SharedUse", "TokenUsage"]
+__all__ = ["TAGS", "LimitKey", "RouterUsage", "SharedUse", "TokenUsage", "with_tags"]
 
 _MINUTE_S = 60.0
 _MOST_OWNERS = 100_000
+TAGS = b"x-bot-orch-tags"
+_TAG = re.compile(r"[A-Za-z0-9._:/=-]{1,64}")
+_MOST = 16
 
 
 class LimitKey(NamedTuple):
@@ -336,3 +340,21 @@ def _over(key: LimitKey, limit: str, wait_s: float, *, most: str) -> Problem:
         headers["x-should-retry"] = "false"  # clients would retry in vain
     code, kind = ("insufficient_quota", "insufficient_quota") if quota else ("rate_limit_exceeded", limit)
     return Problem(429, code, message, headers=headers, kind=kind)
+
+
+def with_tags(own: tuple[str, ...], header: bytes | None) -> tuple[str, ...]:
+    """Tags of a token, and those of a request's header after them; each once.
+
+    Examples
+    --------
+    >>> with_tags(("team-a",), b"checkout, team-a")
+    ('team-a', 'checkout')
+    """
+    if not header:
+        return own
+    found = dict.fromkeys((*own, *(part.strip() for part in header.decode("latin-1").split(","))))
+    if len(found) > _MOST or not all(map(_TAG.fullmatch, found)):
+        name = TAGS.decode()
+        message = f"{name}: must be up to {_MOST} tags of 1 to 64 letters, digits and ._:/=- with commas between them"
+        raise Problem(400, "bad_tags", message, param=name)
+    return tuple(found)

@@ -25,8 +25,8 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST, logged
 from bot_orch.service.web.connections import connection_of
 from bot_orch.service.web.endpoint import Endpoint
+from bot_orch.service.web.messages import MoreHeaders, send_reply
 from bot_orch.service.web.router_selection import ROUTER_PATH
-from bot_orch.service.web.sending import MoreHeaders, send_reply
 
 __all__ = ["Lifespan", "asgi_app", "mount_router", "mount_routers", "served"]
 

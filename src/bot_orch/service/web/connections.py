@@ -8,7 +8,7 @@ the application reports when a request begins, what of its body was read and whe
 - the number of connections: the one that has waited longest for a request makes room for a new one;
 - what is read at once: other connections have their turn in between.
 
-Bodies are bounded where they are read (:mod:`bot_orch.service.web.limits`).
+Bodies are bounded where they are read (:mod:`bot_orch.service.web.messages`).
 """
 
 from __future__ import annotations

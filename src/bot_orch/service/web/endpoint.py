@@ -19,17 +19,29 @@ from bot_orch.log.ids import inside, outside
 from bot_orch.service.cluster.forwarding import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
 from bot_orch.service.cluster.front import carries
 from bot_orch.service.config import LimitsConfig
-from bot_orch.service.operations.tags import TAGS, with_tags
 from bot_orch.service.operations.tracing import CURRENT, RoundTrace
+from bot_orch.service.operations.usage import TAGS, with_tags
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
 from bot_orch.service.web.connections import connection_of
-from bot_orch.service.web.limits import RECORD_BYTES, BodyRoom, ClientGoneError, check_length, check_values, read_body
-from bot_orch.service.web.queries import read_query
+from bot_orch.service.web.messages import (
+    RECORD_BYTES,
+    BodyRoom,
+    ClientGoneError,
+    MoreHeaders,
+    Pairs,
+    StreamedReply,
+    check_length,
+    check_values,
+    disconnected,
+    read_body,
+    read_query,
+    send_reply,
+    send_stream,
+)
 from bot_orch.service.web.router_selection import ROUTER_PATH, of_caller, of_request, under
-from bot_orch.service.web.sending import MoreHeaders, Pairs, StreamedReply, disconnected, send_reply, send_stream
 
 __all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
 

@@ -1,0 +1,158 @@
+"""What a router tells about itself: tests, judges, the objective, routers, spending."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import cast
+
+import msgspec
+
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.evaluation.spend import SPEND_KEYS, SpendKey, spent, time_of, total_usd
+from bot_orch.log.log import Log
+from bot_orch.policies.registry import policy_name
+from bot_orch.service.api.bodies import (
+    AbView,
+    ArmView,
+    CertificateView,
+    LimitView,
+    ObjectiveView,
+    RouterView,
+    SpendLineView,
+    SpendView,
+)
+from bot_orch.service.cluster.forwarding import alone, process_name
+from bot_orch.service.judging.views import judge_views
+from bot_orch.service.problems import Problem, Reply, json_reply
+from bot_orch.service.routing.comparison import compare
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.endpoint import Request
+from bot_orch.service.web.router_selection import ROUTER_PATH
+
+__all__ = ["ab", "judges", "objective", "routers", "spending"]
+
+_LATEST_US = 253_402_300_799_000_000  # the end of the year 9999
+_VIEWS = msgspec.json.Decoder(list[RouterView])
+
+
+async def spending(request: Request) -> Reply:
+    """``GET /v1/spend?by=token|tenant|tag|agent|day&from=&to=``."""
+    query, writer = request.query, request.runtime.writer
+    by = query.get("by") or "token"
+    if by not in SPEND_KEYS:
+        raise Problem(422, "invalid_value", f"by: is not known; choose from {', '.join(SPEND_KEYS)}", param="by")
+    from_us = time_of(query["from"], "from") if query.get("from") else 0
+    to_us = time_of(query["to"], "to") if query.get("to") else writer.now_us() + 1
+    await writer.barrier()
+    only, key = request.caller.tenant or None, cast(SpendKey, by)
+    view = await asyncio.to_thread(_spent, writer.log, key, from_us=from_us, to_us=to_us, tenant=only)
+    return json_reply(view)
+
+
+def _spent(log: Log, by: SpendKey, *, from_us: int, to_us: int, tenant: str | None) -> SpendView:
+    """Two passes with tags, where a dollar may stand in several lines."""
+    span = {"from_us": from_us, "to_us": to_us}
+    lines = spent(log, by, **span, tenant=tenant)
+    total = total_usd(log, **span, tenant=tenant) if by == "tag" else sum(line.cost_usd for line in lines)
+    return SpendView(
+        by=by,
+        from_=_iso(from_us),
+        to=_iso(to_us),
+        lines=[SpendLineView(**asdict(line)) for line in lines],
+        cost_usd=total,
+    )
+
+
+def _iso(time_us: int) -> str:
+    return datetime.fromtimestamp(min(max(time_us, 0), _LATEST_US) / 1e6, UTC).isoformat()
+
+
+async def ab(request: Request) -> Reply:
+    """``GET /v1/ab``."""
+    found = await compare(request.runtime)
+    if found is None:
+        raise Problem(404, "no_test", "no test is under way; set router.ab")
+    arms = {
+        name: ArmView(
+            policy=policy_name(found.test.a if name == "a" else found.test.b),
+            decisions=sums.decisions,
+            rewards=sums.rewards,
+            mean_reward=sums.mean,
+        )
+        for name, sums in found.arms.items()
+    }
+    difference = found.difference()
+    return json_reply(
+        AbView(
+            share=found.test.share,
+            arms=arms,
+            difference=None if difference is None else difference[0],
+            interval=None if difference is None else list(difference[1:]),
+        )
+    )
+
+
+async def judges(request: Request) -> Reply:
+    """``GET /v1/judges``."""
+    return json_reply(judge_views(request.runtime))
+
+
+async def objective(request: Request) -> Reply:
+    """``GET /v1/objective``."""
+    runtime = request.runtime
+    router, settings = runtime.ledger.router, runtime.config.router
+    multipliers = router.multipliers()
+    limits = [
+        LimitView(name=each.name, limit=each.limit, unit=each.unit, multiplier=multipliers[each.name])
+        for each in router.settings.constraints
+    ]
+    return json_reply(
+        ObjectiveView(
+            weights=asdict(router.settings.weights),
+            minimise=settings.minimise,
+            limits=limits,
+            expected=router.expected_usage(),
+            spent_last_day_usd=None
+            if request.caller.tenant  # others spend, too
+            else runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0),
+            usd_per_day=settings.subject_to.usd_per_day,
+            certificate=_certificate(router),
+        )
+    )
+
+
+def _certificate(router: Orchestrator) -> CertificateView | None:
+    found, promised = router.certificate(), router.settings.guarantee
+    return None if found is None or promised is None else CertificateView(baseline=promised.baseline, **asdict(found))
+
+
+async def routers(request: Request) -> Reply:
+    """``GET /v1/routers``: those that the caller's token may use, the default one first."""
+    runtime, caller = request.runtime, request.caller
+    every = runtime.peers or {runtime.config.name: runtime}
+    default = next(iter(every))
+    here = {name: each for name, each in every.items() if not (each.away and alone(request.headers))}
+    views = {name: _view(name, each, default=name == default, counts=not caller.tenant) for name, each in here.items()}
+    if runtime.forwarder is not None and not alone(request.headers):
+        for said in await runtime.forwarder.ask("GET", request.path, request.headers):
+            if said.status == 200:
+                views.update((each.name, each) for each in _VIEWS.decode(said.body) if each.name in views)
+    return json_reply([view for name, view in views.items() if caller.may_use(name)])
+
+
+def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> RouterView:
+    """One router; tenants are not told how much others use it."""
+    several, loaded = bool(runtime.peers), runtime.loaded
+    return RouterView(
+        name=name,
+        default=default,
+        path=f"{ROUTER_PATH}{name}" if several else "",
+        model=f"auto:{name}" if several else "auto",
+        agents=[agent.id for agent in runtime.config.agents],
+        ready=runtime.ready,
+        decisions=None if not counts else runtime.ledger.router.rounds if loaded else 0,
+        pending=None if not counts else len(runtime.ledger.pending) if loaded else 0,
+        process=process_name() if counts and runtime.forwarder is not None and not runtime.away else None,
+    )
