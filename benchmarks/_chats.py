@@ -19,7 +19,7 @@ from _serving import PORT, _cpu_s, _tree
 
 from service import _wait
 
-__all__ = ["ChatCost", "Workers", "chat_cost", "workers"]
+__all__ = ["ChatCost", "Workers", "chat_cost", "owner_killed", "workers"]
 
 _PROMPT = "Summarise the report on the third quarter for the board, in plain words and at most five sentences. " * 4
 _AT_ONCE = 16
@@ -121,3 +121,36 @@ async def _chat(path: Path, number: int, *, pieces: int) -> None:
                         raise SystemExit(f"a chat was answered with {answer.status}: {text[:300]!r}")
 
         await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+
+
+def owner_killed(found: Workers, seconds: float = 10.0) -> tuple[float, int, int]:
+    """Kill the owner while the front is asked: the longest pause, errors, and those that one retry did not heal."""
+    return asyncio.run(_owner_killed(found, seconds))
+
+
+async def _owner_killed(found: Workers, seconds: float) -> tuple[float, int, int]:
+    begun, pauses, errors, unhealed = time.monotonic(), [0.0], 0, 0
+    connector = aiohttp.UnixConnector(str(found.folder / "1.sock"), limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def ask() -> bool:
+            body = {"model": "auto", "messages": [{"role": "user", "content": _PROMPT}]}
+            async with session.post("http://localhost/v1/chat/completions", json=body) as answer:
+                await answer.read()
+                return answer.status == 200
+
+        async def work() -> None:
+            nonlocal errors, unhealed
+            while time.monotonic() - begun < seconds:
+                asked = time.monotonic()
+                if not await ask():
+                    errors += 1
+                    await asyncio.sleep(1.0)  # as Retry-After says
+                    unhealed += not await ask()
+                pauses.append(time.monotonic() - asked)
+
+        workers_ = [asyncio.ensure_future(work()) for _ in range(_AT_ONCE)]
+        await asyncio.sleep(2.0)
+        os.kill(found.owner, signal.SIGKILL)
+        await asyncio.gather(*workers_)
+    return max(pauses), errors, unhealed

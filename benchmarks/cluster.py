@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from _chats import chat_cost, workers
+from _chats import chat_cost, owner_killed, workers
 from _planning import BUSY, CORES, MACHINES, Prices, capacity, needed
 from _serving import (
     FEATURES,
@@ -199,6 +199,10 @@ class Run:
                 for at, where in enumerate(("owner", "front")):
                     print(f"chats, {kind}, at the {where}: {cost[at]}", flush=True)
                 self.bars.most(f"owner-of-carried-{kind}", cost[1].owner_ms / cost[0].owner_ms, 0.34)
+            pause_s, errors, unhealed = owner_killed(found)
+            print(f"owner killed under load at the front: {errors} errors, longest pause of a caller {pause_s:.2f} s")
+            self.bars.most("errors-that-one-retry-does-not-heal", unhealed, 0)
+            self.bars.most("pause-after-a-kill-s", pause_s, 6.0)
 
     def bystander(self) -> None:
         """One router under load at its owner; the other replica has nothing to do with it."""
@@ -225,28 +229,24 @@ class Run:
         self.bars.most("lock-waits-of-3-owners-over-1", found[-1] - found[0], 0.05)
 
     def workers(self) -> None:
-        """Independent routers: one worker, then two, in turns; the best of each counts."""
+        """Independent routers on PostgreSQL: one worker, then two, in turns; the best of each counts."""
         names = routers(4)
-        for kind in ("SQLite", "PostgreSQL"):
-            found: dict[int, list[Cost]] = {1: [], 2: []}
-            for turn, number in itertools.product(range(2), found):
-                found[number].append(cost := self._workers(kind, number, names, turn))
-                print(f"{number} workers on {kind}, {len(names)} routers: {cost}", flush=True)
-            (one_ms, one), (two_ms, two) = (
-                (min(each.cpu_ms[0] for each in costs), max(each.rate for each in costs)) for costs in found.values()
-            )
-            others = max(each.others for costs in found.values() for each in costs)
-            self.bars.most(f"workers-processor-{kind}", two_ms / one_ms, 1.1)
-            self.bars.least(f"workers-wall-{kind}", two / one, 1.4, others=others)
+        found: dict[int, list[Cost]] = {1: [], 2: []}
+        for turn, number in itertools.product(range(2), found):
+            found[number].append(cost := self._workers(number, names, turn))
+            print(f"{number} workers, {len(names)} routers: {cost}", flush=True)
+        (one_ms, one), (two_ms, two) = (
+            (min(each.cpu_ms[0] for each in costs), max(each.rate for each in costs)) for costs in found.values()
+        )
+        others = max(each.others for costs in found.values() for each in costs)
+        self.bars.most("workers-processor", two_ms / one_ms, 1.1)
+        self.bars.least("workers-wall", two / one, 1.4, others=others)
 
-    def _workers(self, kind: str, number: int, names: Sequence[str], turn: int) -> Cost:
-        (place := self.folder / f"{kind}-{turn}-{number}").mkdir()
-        on_server = kind == "PostgreSQL"
-        database = fresh(self.url) if on_server else str(place / "log.sqlite")
-        with serving(place, database, port=PORT, routers=names, workers=number) as served:
-            if on_server:
-                owners(self.url, names, number)
-            return self.measure([served], [(served, name) for name in names], server_pid(self.url) if on_server else 0)
+    def _workers(self, number: int, names: Sequence[str], turn: int) -> Cost:
+        (place := self.folder / f"{turn}-{number}").mkdir()
+        with serving(place, fresh(self.url), port=PORT, routers=names, workers=number) as served:
+            owners(self.url, names, number)
+            return self.measure([served], [(served, name) for name in names], server_pid(self.url))
 
     def replicas(self) -> None:
         """Decisions a second with 1, 2 and 3 replicas, all on this machine."""

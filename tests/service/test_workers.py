@@ -357,6 +357,18 @@ def test_a_stop_reaches_all_workers_and_leaves_whole_logs(tmp_path):
         log.close()
 
 
+def test_a_second_service_on_the_same_file_is_refused(service):
+    (other := service.folder / "other.yaml").write_text(TEXT + TOKENS)
+    command = [sys.executable, "-m", "bot_orch", "serve", str(other), "--workers", "2"]
+    environment = {**os.environ, **SECRETS}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, cwd=service.folder, env=environment, timeout=PATIENCE_S, check=False
+    )
+    assert ended.returncode == 2
+    assert "log.sqlite" in ended.stderr and "Traceback" not in ended.stderr
+    assert decide(service, "support")["agent"] == "helper"
+
+
 def test_workers_end_with_their_parent(tmp_path):
     service = Service(tmp_path).wait()
     workers = service.workers()
