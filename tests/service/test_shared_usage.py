@@ -11,9 +11,9 @@ from bot_orch import Orchestrator, Task
 from bot_orch.log.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
+from bot_orch.log.windows import SlidingSum
 from bot_orch.service.cluster.sharing import MOST_BYTES, UsageSharing, _messages
 from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
-from bot_orch.service.operations.sliding import SlidingSum
 from bot_orch.service.operations.usage import LimitKey, SharedUse, TokenUsage
 from bot_orch.service.problems import Problem
 

@@ -38,9 +38,8 @@ from bot_orch.log.events import (
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Log, Row, Snapshot
 from bot_orch.log.reconfigure import reconfigured
-from bot_orch.log.reservations import Reservations
 from bot_orch.log.rollout import Rollout
-from bot_orch.log.spending import Spending
+from bot_orch.log.windows import Reservations, spending
 from bot_orch.numerics.choice import draw
 from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
@@ -95,7 +94,7 @@ class Ledger:
         self.judgements = Judgements()
         self.sessions: dict[str, tuple[str, int]] = {}
         self.tasks: dict[str, TaskSubmitted] = {}
-        self.spending = Spending()
+        self.spending = spending()
         self.paid: dict[str, float] = {}
         self.reserved = Reservations()
         self.kill_switch: str | None = None
@@ -200,7 +199,7 @@ class Ledger:
             "early": dict(self.early),
             "sessions": dict(self.sessions),
             "tasks": dict(self.tasks),
-            "spending": self.spending.to_list(),
+            "spending": self.spending.grains(self.time_us),
             "paid": dict(self.paid),
             "reserved": self.reserved.to_list(),
             "kill_switch": self.kill_switch,
@@ -232,8 +231,8 @@ class Ledger:
         ledger.sessions = {key: tuple(entry) for key, entry in document["sessions"].items()}
         ledger.tasks = {key: msgspec.convert(each, TaskSubmitted) for key, each in document["tasks"].items()}
         ledger.judgements = Judgements.from_list(document["judgements"])
-        ledger.reserved = Reservations.from_list(document["reserved"])
-        ledger.spending = Spending.from_list(document["spending"])
+        ledger.reserved = Reservations(document["reserved"])
+        ledger.spending = spending(document["spending"])
         ledger.rollout = Rollout.from_dict(document["rollout"])
         for name in ("engine", "pending", "answered", "judged", "paid", "kill_switch", "seq", "time_us"):
             setattr(ledger, name, document[name])

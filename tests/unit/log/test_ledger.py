@@ -23,6 +23,7 @@ from bot_orch.log.events import (
 )
 from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
 from bot_orch.log.reconfigure import change_to, reconfigured
+from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
 from bot_orch.transport import ZeroOneLabels
 
@@ -82,7 +83,7 @@ def test_a_changed_decision_is_found(scribe):
     other = next(name for name in event.agents if name != event.agent)
     rows[victim] = rows[victim]._replace(body=encode_event(msgspec.structs.replace(event, agent=other)))
 
-    class Changed:
+    class Changed(MemoryLog):
         snapshot = staticmethod(lambda: None)
         last = staticmethod(scribe.log.last)
         read = staticmethod(lambda after=0: iter(rows[after:]))

@@ -85,7 +85,7 @@ def _gauges(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]:
         "bot_orch_log_groups": [({}, float(writer.groups))],
         "bot_orch_pending_decisions": [({}, float(len(ledger.pending)))],
         "bot_orch_open_tasks": [({}, float(len(ledger.tasks)))],
-        "bot_orch_spent_last_day_usd": [({}, ledger.spending.within(writer.now_us(), 86_400.0))],
+        "bot_orch_spent_last_day_usd": [({}, ledger.spending.recent(writer.now_us(), 86_400.0))],
         "bot_orch_circuit_state": circuit,
         **({"bot_orch_config_version": [({}, float(runtime.version))]} if runtime.version else {}),
         "bot_orch_calls_in_flight": [({"agent": n}, float(g.view().in_flight)) for n, g in runtime.guards.items()],
@@ -170,7 +170,7 @@ async def state(request: Request) -> Reply:
             fingerprint=found,
             pending=pending,
             kill_switch=ledger.kill_switch or runtime.config.router.kill_switch,
-            spent_usd=ledger.spending.within(runtime.writer.now_us(), 86_400.0),
+            spent_usd=ledger.spending.recent(runtime.writer.now_us(), 86_400.0),
         )
     )
 

@@ -116,7 +116,7 @@ async def objective(request: Request) -> Reply:
             expected=router.expected_usage(),
             spent_last_day_usd=None
             if request.caller.tenant  # others spend, too
-            else runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0),
+            else runtime.ledger.spending.recent(runtime.writer.now_us(), 86_400.0),
             usd_per_day=settings.subject_to.usd_per_day,
             certificate=_certificate(router),
         )

@@ -32,7 +32,7 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
     rewards = float(view.total("rewarded").sum())
     mean = float(view.total("reward").sum()) / rewards if rewards else None
     waiting, oldest = _queue(runtime, timeline)
-    spent, when = runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0), "last 24 h"
+    spent, when = runtime.ledger.spending.recent(runtime.writer.now_us(), 86_400.0), "last 24 h"
     count, told, due = f"{reader.decisions:,}", f"{made:,.0f} in this range", len(runtime.ledger.pending)
     if timeline.partial:
         spent, when = float(view.total("cost_usd").sum()), "in this range"

@@ -25,8 +25,8 @@ from bot_orch.log.archive import first_since
 from bot_orch.log.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
+from bot_orch.log.windows import SlidingSum, free_s
 from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
-from bot_orch.service.operations.sliding import SlidingSum, free_s
 from bot_orch.service.problems import Problem
 
 __all__ = ["TAGS", "LimitKey", "RouterUsage", "SharedUse", "TokenUsage", "with_tags"]

@@ -79,5 +79,5 @@ def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, *, now_us:
 
 
 def _left(ledger: Ledger, now_us: int, usd: float, *, window_s: float) -> float:
-    used = ledger.spending.within(now_us, window_s) + ledger.reserved.within(now_us, window_s)
+    used = ledger.spending.recent(now_us, window_s) + ledger.reserved.within(now_us, window_s)
     return max(usd - used, 0.0) + _SLACK_USD
