@@ -14,7 +14,7 @@ import pytest
 from upstream import completion
 
 CHAT, DECIDE, MEGABYTE = "/v1/chat/completions", "/v1/decisions", 1_000_000
-LONGEST_S = 0.02
+LONGEST_S = 0.03  # 18 MB of escapes are decoded in about 20 ms
 SIMULATED = "{{id: {0}, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}"
 HUMAN = "{id: person, kind: human, settings: {answer_within_s: 0.01}}"
 PROGRAM = """{id: program, kind: subprocess, settings: {command: [sh, -c, 'cat > /dev/null; echo "\\"ok\\""']}}"""

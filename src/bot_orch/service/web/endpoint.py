@@ -121,7 +121,7 @@ class Face(Protocol):
         """Whether requests of this method have a body."""
         ...
 
-    def decode(self, raw: bytes | bytearray) -> Any:
+    async def decode(self, raw: bytes | bytearray) -> Any:
         """The body as the handler takes it."""
         ...
 
@@ -156,12 +156,17 @@ class JsonFace:
         """See :class:`Face`."""
         return self._decoder is not None
 
-    def decode(self, raw: bytes | bytearray) -> Any:
+    async def decode(self, raw: bytes | bytearray) -> Any:
         """See :class:`Face`."""
         if self._decoder is None:
             return None
         check_values(raw)
-        return self._decoder.decode(raw)
+        if len(raw) <= RECORD_BYTES:
+            return self._decoder.decode(raw)
+        await asyncio.sleep(0)  # each of these takes some milliseconds of other requests
+        body = self._decoder.decode(raw)
+        await asyncio.sleep(0)
+        return body
 
     def query(self, written: bytes) -> Mapping[str, str]:
         """See :class:`Face`."""
@@ -310,7 +315,7 @@ class Endpoint:
         if face.takes_body(method):
             raw = await read_body(headers, exchange.receive, limits, most=most, room=self._room)
             size[0], exchange.raw = len(raw), raw
-            body = face.decode(raw)
+            body = await face.decode(raw)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
         if runtime.peers and not face.people and not self._local:
             here = {each for each, peer in runtime.peers.items() if not peer.away and peer.loaded}

@@ -76,7 +76,7 @@ def check_length(headers: Mapping[bytes, bytes], most: int) -> None:
 
 def check_values(raw: bytes | bytearray) -> None:
     """Refuse a large body of so many values that they would fill the memory: an empty list takes 60 bytes."""
-    if len(raw) > _SMALL and sum(map(raw.count, (b",", b"[", b"{"))) > _VALUES + len(raw) // _BYTES_PER_VALUE:
+    if len(raw) > _SMALL and len(raw) - len(raw.translate(None, b",[{")) > _VALUES + len(raw) // _BYTES_PER_VALUE:
         raise Problem(413, "too_many_values", "the body holds too many values; send fewer")
 
 

@@ -147,7 +147,7 @@ class HtmlFace:
         """See :class:`bot_orch.service.web.endpoint.Face`."""
         return method == "POST"
 
-    def decode(self, raw: bytes | bytearray) -> dict[str, str]:
+    async def decode(self, raw: bytes | bytearray) -> dict[str, str]:
         """See :class:`bot_orch.service.web.endpoint.Face`."""
         return _fields(raw.decode("utf-8"))
 
