@@ -39,9 +39,7 @@ def main() -> None:
         router = Router(agents, functions={"small": small, "large": large}, judge=truth, seed=1)
         check = visible_tests if attempts > 1 else None
         calls = [router.call(Task(f"t-{n}"), attempts=attempts, check=check) for n in range(400)][200:]
-        asked = [
-            [step.decision.agent for step in (*call.earlier, call) if step.decision.action == "ask"] for call in calls
-        ]
+        asked = [{step.decision.agent for step in (*call.earlier, call)} for call in calls]
         correct = sum(call.answer["correct"] for call in calls) / len(calls)
         paid = 0.2 * sum("large" in names for names in asked) / len(calls)
         print(f"{attempts} attempt(s): correct {correct:.2f}, paid {paid:.2f}, net {correct - paid:.2f}")

@@ -69,13 +69,6 @@ def test_a_full_memory_of_gaps_is_the_mean_of_the_first_fifty_and_then_follows()
     assert state["gap"][0] == pytest.approx(3.0, abs=0.01) and state["count"][0] == 50.0
 
 
-def test_gaps_of_an_older_release_are_cut_down_to_as_many_as_count():
-    state = allocate(Gaps(1).schema, (), 1)
-    state["count"][0], state["gap"][0], state["square"][0] = 1000.0, 0.5, 250.0  # variance a quarter
-    Gaps(1).see_gap(state, np.array(0), np.array(0.5))
-    assert state["count"][0] == 50.0 and state["square"][0] / 50.0 == pytest.approx(0.25, rel=0.05)
-
-
 GREEDY = make_policy("epsilon-greedy", epsilon=1e-12)
 GAMED = {"a": (0.9, 0.6), "b": (0.85, 0.6), "cheat": (0.1, 1.0)}
 
