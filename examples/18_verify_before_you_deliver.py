@@ -3,8 +3,6 @@
 Run: python examples/18_verify_before_you_deliver.py
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bot_orch import Agent, Router, Task
