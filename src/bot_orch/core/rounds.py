@@ -15,9 +15,12 @@ from bot_orch.core.state import State
 from bot_orch.core.teams import COMBINE_RULES, CombineRule, Seen
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Choice
+from bot_orch.records import builder
 from bot_orch.types import Answer, Decision, Outcome
 
 __all__ = ["Round", "added", "charged", "described", "hear", "learn", "numbered", "stepped", "wanted"]
+
+_answer = builder(Answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,17 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
     labels: dict[Any, int] = {}
     keys: dict[Any, int] = {}
     seen = tuple(
-        replace(
-            each,
-            output=None,
-            label=None if each.label is None else labels.setdefault(each.label, len(labels)),
-            key=None if each.key is None else keys.setdefault(each.key, len(keys)),
-            estimate=float(estimate[roster.find(each.agent)]),
+        _answer(
+            each.agent,
+            each.decision,
+            each.signal,
+            each.check,
+            None if each.label is None else labels.setdefault(each.label, len(labels)),
+            None if each.key is None else keys.setdefault(each.key, len(keys)),
+            None,
+            each.cost_usd,
+            each.elapsed_s,
+            float(estimate[roster.find(each.agent)]),
         )
         for each in wanted.seen
     )

@@ -115,10 +115,12 @@ class LoggedRounds:
     def scored(self, *, audited: bool = False) -> tuple[list[int], LogSample]:
         """Positions of the decisions that have a score, and these decisions; ``audited``: only the revised ones.
 
-        Shadow calls have none: their answers were not delivered.
+        Shadow calls have none: their answers were not delivered. Rounds of several steps are not comparable with single
+        choices: :mod:`bot_orch.evaluation.trajectories` weighs them.
         """
         known = self.revised if audited else self.rewards.keys()
-        keep = [index for index, event in enumerate(self.made) if event.id in known and event.by != "shadow"]
+        single = [event.attempts == 1 and not event.answers and event.by != "shadow" for event in self.made]
+        keep = [index for index, event in enumerate(self.made) if event.id in known and single[index]]
         return keep, self.decided(keep)
 
     def decided(self, keep: list[int]) -> LogSample:
