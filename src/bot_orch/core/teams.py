@@ -6,7 +6,7 @@ A round is a sequence of steps. What an answer is worth is the probability that 
   the answer's signal among the agent's own signals, scaled to variance one, so that agents can be compared. Context is
   how much better than usual the policy expects the agent to be on this task, difficulty the mean z of the answers
   before this one: an agent that is asked second is asked about harder tasks;
-- beside other answers, logit = x_0 + x_1 e_i + sum over equal answers of (g_0 + g_1 e_j) + sum over different ones of
+- given other answers, logit = x_0 + x_1 e_i + sum over equal answers of (g_0 + g_1 e_j) + sum over different ones of
   (h_0 + h_1 e_j), with the same coefficients for every pair of agents. Answers that cannot be compared count by how
   much surer or less sure than usual they are.
 
@@ -111,7 +111,7 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class _View:
-    """Logits of the answers of a round: alone, beside the others, and the features of both."""
+    """Logits of the answers of a round, each alone and given the others, and the features of both."""
 
     z: Floats
     alone: Floats
@@ -182,7 +182,7 @@ def next_step(
 def combine(logit: Floats, alone: Floats, seen: Seen, rule: CombineRule) -> int:
     """The position of the answer to deliver.
 
-    ``vote``: the most probable one beside the others, a log-opinion pool with learned weights. ``surest``: the most
+    ``vote``: the most probable one given the others, a log-opinion pool with learned weights. ``surest``: the most
     probable one alone. ``central``: the one most similar to the others.
     """
     if rule == "surest":

@@ -342,7 +342,7 @@ class TaskSubmitted(_Event, tag=6, frozen=True):
 
 
 class AttemptEnded(_Event, tag=7, frozen=True):
-    """One attempt at one agent ended. Tokens are ``estimated`` where a stream was cut before the agent told them."""
+    """One attempt at one agent ended. Tokens are ``estimated`` where a stream was cut before the agent sent them."""
 
     kind: ClassVar[str] = "attempt@1"
     about: ClassVar[str] = "decision_id"
@@ -430,7 +430,7 @@ def decode_event(body: bytes, ref: str = "") -> Event:
     try:
         event = _decoder.decode(body)
         if ref and event.about and not getattr(event, event.about):
-            msgspec.structs.force_setattr(event, event.about, ref)  # nobody else has it yet
+            msgspec.structs.force_setattr(event, event.about, ref)  # no other reference exists yet
         return event
     except (msgspec.DecodeError, ValueError, TypeError) as error:
         remedy = "it is damaged (restore a backup), or a newer release wrote it"

@@ -1,7 +1,7 @@
 """Identifiers that sort by time: the shape of a version 7 UUID, so that an index grows at its end.
 
 In the log, the ids of a tenant's decisions, tasks and tickets begin with its name: ``acme:018bcfe5-...``. The same id
-of another tenant is another one, so nobody finds what is not theirs.
+of another tenant is a different id, so tenants cannot find each other's records.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def tenant_of(text: str) -> str:
 
 
 def count_of(tenant: str, known: Collection[str]) -> int:
-    """How many of these ids are a tenant's, or without one of nobody.
+    """Count the ids that belong to a tenant, or without one, to no tenant.
 
     Examples
     --------

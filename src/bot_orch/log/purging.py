@@ -97,7 +97,7 @@ def _empty_base(log: SqliteLog | PostgresLog, ledger: Ledger, before_us: int | N
 
 
 def _opened(path: str | Path) -> SqliteLog | PostgresLog:
-    """The log, which nobody else writes to."""
+    """The log, locked against other writers."""
     check_database(path)
     if not is_url(path):
         open_file(path).close()  # fails if the file does not exist, which writing=True would create

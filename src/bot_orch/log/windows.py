@@ -81,7 +81,7 @@ class SlidingSum:
         return [(part[-1][0], sum(amount for _, amount in part)) for part in parts]
 
     def replace(self, grains: Iterable[tuple[int, float]]) -> None:
-        """Take what another process has told in place of what was known."""
+        """Replace the known use by what another process reported."""
         self._grains = deque((until_us - self._span_us, amount) for until_us, amount in grains)
         self._total = sum(amount for _, amount in self._grains)
 

@@ -1,4 +1,4 @@
-"""Who may use a router: nobody after it was closed, and with a file only the process that opened it."""
+"""Access control of a router: no calls after it is closed; with a file, only from the process that opened it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Router:
         at every decision and by :meth:`expire`; calls in progress are exempt, and of a call that was answered only the
         reward is missing. ``horizon`` among the settings counts rounds instead.
     silence
-        Reason of those outcomes: ``horizon`` (nobody reported: says little about the agent) or ``timeout`` (the agent
+        Reason of those outcomes: ``horizon`` (no report: says little about the agent) or ``timeout`` (the agent
         did not complete in time: a reward of zero).
     on_alarm
         ``on_alarm(agent, count)`` is called after an outcome that raised the number of an agent's drift alarms. The
@@ -148,7 +148,7 @@ class Router:
             check_function(name, function, orchestrator.agents)
         self._of_text = {name for name, function in self._functions.items() if takes_text(function)}
         self._access = Access(durable=path is not None)
-        self._kept: Orchestrator | LoggedOrchestrator = orchestrator  # who is told of every change
+        self._kept: Orchestrator | LoggedOrchestrator = orchestrator  # receives every change
         self._logged: LoggedOrchestrator | None = None
         self._asked: dict[str, int] = dict.fromkeys(orchestrator.pending, self._clock.now_us())
         if path is not None:

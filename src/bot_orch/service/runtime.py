@@ -325,7 +325,7 @@ class Runtime:
         """Cancel background work, close the agents, commit everything, close the log."""
         self.stopping = True
         if not self.loaded and isinstance(self._log, PostgresLog):
-            self._log.abort()  # nobody waits for a server that does not answer
+            self._log.abort()  # do not wait for a server that does not answer
         if self._loading is not None:
             await self._loading
         if self._sweeper is not None:

@@ -1,4 +1,4 @@
-"""Settings of an agent's rollout: a growing share (canary), calls that nobody sees (shadow), health checks."""
+"""Settings of an agent's rollout: a growing share (canary), shadow calls, health checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user wants beside reward: weights of dollars and seconds, and limits kept by dual variables."""
+"""Objectives other than reward: weights of dollars and seconds, and constraints enforced by dual variables."""
 
 from bot_orch.core.constraints.limits import (
     Budget,

@@ -56,7 +56,7 @@ class Prices:
 
     @property
     def schema(self) -> Schema:
-        """Dollars and outcomes per agent, and the regression; empty if nobody asks for dollars."""
+        """State arrays: dollars and outcomes per agent, and the regression; empty if dollars are not used."""
         if not (self.weight or self.wanted):
             return {}
         totals = {"usd": Field(), "outcomes": Field()}

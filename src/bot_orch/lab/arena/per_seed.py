@@ -75,7 +75,7 @@ class PerSeedPlayer(Player):
         return Pick(chosen)
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
-        """One update per learner: with the truth where it is told, with zero for a timeout."""
+        """Update each learner once: with the truth where it is observed, with zero for a timeout."""
         x = self._features(before)
         for b, learner in enumerate(self._learners):
             reward = float(after.reward[b])

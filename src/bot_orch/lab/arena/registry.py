@@ -35,7 +35,7 @@ class Entrant:
 
 
 BEST_SINGLE = "best-single"
-#: Reported beside every result; computed, not played.
+#: Reported with every result; computed, not played.
 BASELINES = {
     BEST_SINGLE: "the best single agent on the tasks played, known in hindsight: by mean reward, and by solved, "
     "par10 and true_reward in the columns of these",
@@ -45,7 +45,7 @@ BASELINES = {
 #: The row of the agent that stands for what the user does now; reported too.
 NOW = "now"
 NOW_ABOUT = "always one agent: that of --baseline, else the most expensive, else the first of the file"
-#: Reported beside those where a budget is given.
+#: Reported in addition where a budget is given.
 BUDGET_BASELINES = {
     "cheapest": "the single agent with the lowest mean cost",
     "hull": "the best mix of two fixed agents within the budget, known in hindsight",

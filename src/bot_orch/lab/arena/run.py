@@ -114,7 +114,7 @@ class ArenaPlan:
         raise InvalidInputError("--baseline", f"no agent and no policy {wanted!r}", remedy)
 
     def settings(self) -> dict[str, Any]:
-        """What determines the results of a unit, written beside them. Names of policies may be added later."""
+        """Parameters that determine the results of a unit, written with them. Names of policies may be added later."""
         return {
             "datasets": {dataset_name(path): fingerprint(path) for path in self.paths},
             **self._common(),

@@ -104,7 +104,7 @@ FILE = "verdict.json"
 
 
 def verdicts(results: Results, baseline: str | None = None) -> list[ArenaVerdict]:
-    """A verdict per data set and order that has a policy beside the baseline (by default the row ``now``)."""
+    """A verdict per data set and order that has a policy other than the baseline (by default the row ``now``)."""
     places = dict.fromkeys((dataset, order) for dataset, order, _ in results)
     found = (_verdict(results, dataset, order, baseline=baseline or NOW) for dataset, order in places)
     return [each for each in found if each is not None]
@@ -191,7 +191,7 @@ def difference(mine: dict[str, Any], theirs: dict[str, Any], metric: str, *, com
     """Mean per task of two payloads and the paired difference, with an interval for ``compared`` comparisons at once.
 
     The variance is that over groups of tasks plus that over seeds (Student's t, Bonferroni), so that the interval is
-    for other tasks and another order, and holds for whichever of the policies was chosen.
+    for other tasks and another order, and holds for any choice among the policies.
     """
     a, b = mine["groups"][metric], theirs["groups"][metric]
     (n, total), (m, other) = ((np.array(each["n"], float), np.array(each["sum"], float)) for each in (a, b))

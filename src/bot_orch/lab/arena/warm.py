@@ -22,7 +22,7 @@ FEWEST = 20  # tasks: with fewer, equal rewards by chance make intervals of no w
 
 
 def warm_start(replay: Replay) -> dict[str, Any] | None:
-    """Teach the default router the first half of the tasks, play the rest; the best single agent of that half beside.
+    """Teach the default router the first half of the tasks, play the rest, and compare with that half's best agent.
 
     None for runtimes, for tasks that are played more than once, and for fewer than forty.
     """

@@ -1,4 +1,4 @@
-"""Tables of the report: rows laid out in lines and columns, each cell beside the published number."""
+"""Tables of the report: rows laid out in lines and columns, each cell next to the published number."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lay_out(view: TableView, rows: Sequence[ResultRow]) -> Laid:
     down = list(view.lines) or _unique(_field(row, view.down) for row in chosen if _field(row, view.across) in across)
     cells = {(_field(row, view.down), _field(row, view.across)): row for row in chosen}
     turned = len(across) > len(down) + 1
-    if turned:  # a narrow table fits beside another one
+    if turned:  # a narrow table fits next to another one
         down, across = across, down
     head = "".join(f"<th>{typeset(escape(name))}</th>" for name in across)
     lines = []

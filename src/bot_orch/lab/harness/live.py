@@ -1,4 +1,4 @@
-"""Our policies as a user runs them: one :class:`~bot_orch.Orchestrator`, told what happens by its public methods."""
+"""Our policies as a user runs them: one :class:`~bot_orch.Orchestrator`, driven through its public methods."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def baseline_readers(replay: Replay, name: str) -> dict[str, Reader]:
 
 
 def _aims(replay: Replay) -> dict[str, Floats]:
-    """What there is to maximise beside the reward, by metric."""
+    """Objectives other than the reward, by metric."""
     m = replay.matrix
     found = {} if m.true_reward is None else {"true_reward": m.true_reward}
     if m.runtime is not None:

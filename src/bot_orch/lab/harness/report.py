@@ -1,4 +1,4 @@
-"""One self-contained HTML page: every figure, every table beside the paper's, how it was run.
+"""One self-contained HTML page: every figure, every table next to the paper's, and how it was run.
 
 The answer comes first: three sentences and one figure, then the overview. A section shows its sentences; one that
 reproduces something of the paper shows its first figure and every table with published numbers. Everything else is

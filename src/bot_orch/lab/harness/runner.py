@@ -44,7 +44,7 @@ class Plan:
         return make_engine(self.engine, self.jobs, self.address)(jobs)
 
     def settings(self) -> dict[str, Any]:
-        """What determines the results, written beside them."""
+        """Parameters that determine the results, written with them."""
         ids = [experiment.id for experiment in self.experiments]
         return {"experiments": ids, "scale": asdict(self.scale), "version": __version__}
 

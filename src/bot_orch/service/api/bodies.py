@@ -63,7 +63,7 @@ class TaskBody(RequestBody, frozen=True, kw_only=True):
 
 
 class ChatHints(RequestBody, frozen=True, kw_only=True):
-    """Hints for the router, beside the fields of OpenAI's API."""
+    """Hints for the router, in addition to the fields of OpenAI's API."""
 
     kind: Name = ""
     session: Name | None = None
@@ -156,7 +156,7 @@ class TermsView(ResponseView, frozen=True, kw_only=True):
 class DecisionView(ResponseView, frozen=True, kw_only=True):
     """The chosen agent, the propensities and the terms of all scores.
 
-    ``audit`` asks for the truth beside the judge's verdict; it was drawn with ``audit_probability``. ``multipliers``
+    ``audit`` asks for the truth as well as the judge's value; it was drawn with ``audit_probability``. ``multipliers``
     are those of the objective's limits: the reward that one more dollar, task or late answer would earn.
     """
 
@@ -266,7 +266,7 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
     ``reason`` says why it takes no calls, ``retry_in_s`` for how long (0: not known). ``held_s`` is what is left of a
     ``Retry-After`` of its own; ``waiting`` calls wait for one of its slots. A ``draining`` agent gets no new work; the
     propensity of one on trial is at most its ``canary_share``; one with a ``shadow_rate`` answers no client. Tenants
-    are not told of calls, which may be those of others: ``in_flight`` and ``waiting`` are null.
+    do not see calls, which may belong to others: ``in_flight`` and ``waiting`` are null.
     """
 
     id: str
@@ -336,7 +336,7 @@ class AbView(ResponseView, frozen=True, kw_only=True):
 class RouterView(ResponseView, frozen=True, kw_only=True):
     """A router: paths that begin with ``path`` and the model ``model`` lead to it. Tenants get no counts.
 
-    ``process`` is the one of several processes that serves it (machine and number); ``null`` if nobody does.
+    ``process`` is the one of several processes that serves it (machine and number); ``null`` if none does.
     """
 
     name: str

@@ -57,7 +57,7 @@ async def create(request: Request) -> Reply:
     submitted = TaskSubmitted(
         request.inside(time_ordered_id(time_us)),
         record_of(body.task),
-        msgspec.json.encode(plan if body.background else {}).decode(),  # nobody continues other rounds
+        msgspec.json.encode(plan if body.background else {}).decode(),  # other rounds are not continued
         body.background,
         body.deadline_s,
         request.caller.name,
@@ -102,7 +102,7 @@ async def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
 
 
 def _plan(request: Request) -> dict[str, Any]:
-    """What a restart needs beside the task's record."""
+    """Data that a restart needs in addition to the task's record."""
     body: TaskRequest = request.body
     tags = request.tags
     return {

@@ -143,7 +143,7 @@ async def routers(request: Request) -> Reply:
 
 
 def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> RouterView:
-    """One router; tenants are not told how much others use it."""
+    """One router, without the use by others if the caller is a tenant."""
     several, loaded = bool(runtime.peers), runtime.loaded
     return RouterView(
         name=name,

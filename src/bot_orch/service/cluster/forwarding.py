@@ -2,7 +2,7 @@
 
 The client's own headers go along, its token among them, and are checked again where they arrive. A header names the
 router; a request that has it is never passed on again, so there are no loops. A process that does not serve the router
-says so before it does anything, and the request is sent to whoever serves it by then.
+says so before it does anything, and the request is sent to the current owner.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _IDLE_S = 10.0  # shorter than the server keeps a connection
 ROUTER_HEADER = b"x-bot-orch-router"
 """Names the router of a request that another process has passed on; such a request is never passed on again."""
 ANY = "*"
-"""In place of a router: whichever knows the decision, task or ticket that a request is about."""
+"""In place of a router: the one that knows the decision, task or ticket that a request is about."""
 MOVED_HEADER = "x-bot-orch-moved"
 """On an answer: the router is not here, and nothing was done; the routers that are here, if any of them was asked."""
 WHOLE_PATH = "bot_orch.path"
@@ -192,7 +192,7 @@ class Forwarder:
     async def offer(self, exchange: Exchange, routers: Set[str]) -> bool:
         """Let the process answer that knows what a request is about; False if none does, and nothing was done.
 
-        ``routers`` are those that may know it; while nobody serves one of them, nobody can say that it does not.
+        ``routers`` are those that may know it; while one of them has no owner, the answer is unknown.
         """
         if exchange.raw is None:
             exchange.raw = b""
@@ -269,7 +269,7 @@ class Forwarder:
                 return task.result()
             if watch[1].done():
                 raise broken(router)
-            return None  # to nobody
+            return None  # no recipient
         except _NothingDoneError:
             return frozenset()
         finally:
@@ -348,7 +348,7 @@ def broken(router: str) -> Problem:
 
 
 def nobody(router: str) -> Problem:
-    """The answer to a request for a router that nobody has owned for too long."""
+    """The answer to a request for a router that has had no owner for too long."""
     message = f"no process serves the router {router!r} at the moment; try again"
     return Problem(503, "no_owner", message, headers={"retry-after": "1"})
 

@@ -90,7 +90,7 @@ class Owners:
         self._last = 0
 
     async def connection(self, router: str) -> MessageConnection:
-        """The connection to the owner of a router, once there is one; raises if it is this process, or nobody."""
+        """Wait for the connection to a router's owner; raise an error if this process owns it, or no process does."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.wait_s
         while True:

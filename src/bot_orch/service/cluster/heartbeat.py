@@ -196,7 +196,7 @@ class HeartbeatThread(threading.Thread):
         return result
 
     def _refuse_the_rest(self) -> None:
-        """Nobody works from now on: whoever waits, or comes later, is result so."""
+        """Refuse waiting and later jobs, and close the wake-up pipe."""
         with self._lock:
             if self._ended:
                 return

@@ -94,7 +94,7 @@ class OwnerCluster:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._heirs: dict[str, int] = {}  # of routers that are being left
         self._bequests: set[asyncio.Task[None]] = set()  # under way
-        self._free: dict[str, int] = {}  # beats for which nobody has had it
+        self._free: dict[str, int] = {}  # heartbeats without an owner
         self._refused: dict[str, float] = {}  # until when
         self._good, self._listening, self._leaving = 0, False, False
         self._view = LeaseView({}, {})
@@ -314,7 +314,7 @@ class OwnerCluster:
         return now - self._goals[name][1] >= _STEADY * self._every_s
 
     def _may_claim(self, name: str, goal: int) -> bool:
-        """Whether to claim a router that nobody holds: one of ours, or one that its process does not take."""
+        """Whether to claim a router without an owner: one of ours, or one that its own process does not claim."""
         lease, own = self._view.leases.get(self._stream(name)), self._table.id
         ran_out = lease is not None and lease.owner not in (None, own)  # its owner may just be cut off, as we were
         if elapsed_s() < self._refused.get(name, 0.0) or (ran_out and self._good < _STEADY):

@@ -22,7 +22,7 @@ class RouterLoad(NamedTuple):
     Parameters
     ----------
     owner
-        The process that serves it; ``None`` if nobody does.
+        The process that serves it; ``None`` if none does.
     load
         Processors that it keeps busy.
     heir
@@ -38,7 +38,7 @@ def place(routers: Mapping[str, RouterLoad], processes: Collection[int]) -> dict
     """The process of every router; empty without processes.
 
     A router stays where it is, unless its process is gone or a move makes the busiest process clearly less busy. One
-    that nobody serves goes to its heir, or else to the least busy process.
+    without an owner goes to its heir, or else to the least busy process.
 
     Examples
     --------

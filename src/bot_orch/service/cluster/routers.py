@@ -186,7 +186,7 @@ class Routers:
     async def _started(self, config: Config, *, holds: Callable[[], bool] | None = None, **options: Any) -> Runtime:
         new = self._made(config, **options)
         new.holds = holds
-        new.peers = {**self.routers, config.name: new}  # nobody else sees it yet
+        new.peers = {**self.routers, config.name: new}  # not visible to others yet
         try:
             await asyncio.to_thread(new.open)
             await new.load()

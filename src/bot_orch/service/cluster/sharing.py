@@ -1,8 +1,8 @@
 """Limits of tokens and tenants over several processes: each tells the others what was used at its routers.
 
-A change is told at once, and then no more than twenty times a second; everything is told every few seconds, in case
+A change is sent at once, and then at most twenty times a second; everything is sent every few seconds, in case
 something was lost, and whenever a process asks for it, because it has just started. In between a process may admit a
-request that a limit would have refused: as many as the others have admitted since they last told.
+request that a limit would have refused: as many as the others have admitted since their last message.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class UsageSharing:
         try:
             async with asyncio.timeout(_DEADLINE_S):
                 await self._wire.notify(messages)
-        except Exception as error:  # everything is told again later
+        except Exception as error:  # everything is sent again later
             _log.debug("usage was not told", extra={"fields": {"detail": str(error)}})
 
     def _take(self, message: bytes) -> None:

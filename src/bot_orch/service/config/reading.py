@@ -65,7 +65,7 @@ def _resolved(file: Path, database: str) -> str:
 
 
 def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
-    """An agent of kind python finds its module beside the file."""
+    """Make the module of a ``python`` agent importable from the folder of the file."""
     if agent.kind != "python":
         return agent
     folder = str(file.resolve().parent / agent.settings.get("folder", ""))
@@ -73,7 +73,7 @@ def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
 
 
 def _judge_beside(file: Path, judge: JudgeConfig) -> JudgeConfig:
-    """A judge that is a function or a program lies beside the file."""
+    """Resolve a judge's function or program relative to the folder of the file."""
     if judge.kind not in ("python", "program", "unit_test"):
         return judge
     folder = str(file.resolve().parent / judge.settings.get("folder", ""))

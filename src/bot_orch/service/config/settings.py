@@ -93,7 +93,7 @@ class TokenConfig(_Part, frozen=True, kw_only=True):
 
 
 class TenantConfig(_Part, frozen=True, kw_only=True):
-    """An application beside others: its tokens share ``limits``, ``tags`` and ids, and see nothing of other tenants."""
+    """An application among others: its tokens share ``limits``, ``tags`` and ids, and see nothing of other tenants."""
 
     limits: Annotated[TokenLimitsConfig | None, _is("What its tokens may use together.")] = None
     tags: Annotated[tuple[Tag, ...], _is("Tags of all its decisions.")] = ()
@@ -370,7 +370,7 @@ class RetentionConfig(_Part, frozen=True, kw_only=True):
 
 
 class WebhookConfig(_Part, frozen=True, kw_only=True):
-    """A URL that is told of alarms."""
+    """A URL that receives alarms."""
 
     url: Annotated[str, _is("URL that is told of alarms.")]
     events: Annotated[tuple[AlarmName, ...], _is("The alarms; all by default.")] = ALARMS
@@ -431,7 +431,7 @@ class CacheConfig(_Part, frozen=True, kw_only=True):
 
 
 class Config(_Part, frozen=True, kw_only=True):
-    """All settings of the service. ``name`` is that of the router that they describe, beside further ``routers``."""
+    """All settings of the service. ``name`` names the router they describe; ``routers`` adds more."""
 
     version: Annotated[Literal[1], _is("1.")]
     agents: Annotated[tuple[AgentConfig, ...], _is("The agents of the default router.")]
@@ -483,7 +483,7 @@ class Config(_Part, frozen=True, kw_only=True):
 
 
 def _database_beside(database: str, name: str) -> str:
-    """The log of another router: ``bot-orch.support.sqlite`` beside ``bot-orch.sqlite``, or a stream of PostgreSQL."""
+    """The log of another router: ``bot-orch.support.sqlite`` next to ``bot-orch.sqlite``, or a stream of PostgreSQL."""
     if database == ":memory:":
         return database
     if "://" in database:

@@ -42,7 +42,7 @@ class TimelineReader:
 
     @asynccontextmanager
     async def current(self, kind: str = "") -> AsyncIterator[Timeline]:
-        """The timeline (of one kind of tasks) after reading on in the log; nobody else reads on meanwhile."""
+        """Read new events of the log into the timeline (of one kind of tasks) and return it; one reader at a time."""
         async with self._reading:
             self._last, _ = await self._runtime.writer.read(lambda log: log.last())
             agents = self._runtime.ledger.router.agents
@@ -57,7 +57,7 @@ class TimelineReader:
             yield found
 
     def _of_kind(self, kind: str) -> Timeline:
-        """The timeline of a kind; those that nobody looked at for longest are dropped."""
+        """The timeline of a kind; the least recently viewed timelines are dropped."""
         self._kinds[kind] = self._kinds.pop(kind) if kind in self._kinds else self._begin(kind)
         while len(self._kinds) > _KINDS_KEPT:
             del self._kinds[next(iter(self._kinds))]

@@ -57,7 +57,7 @@ def _sqlite(path: Path) -> DatabaseSeen:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether a process holds the lock beside the log."""
+    """Whether a process holds the lock file of the log."""
     try:
         descriptor = os.open(os.path.realpath(path) + ".lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -19,7 +19,7 @@ _WRITES = 5
 
 
 def check_folder(folder: Path) -> CheckFinding:
-    """Write and sync a few pages beside the log; a folder that does not exist is made at the first start."""
+    """Write and sync a few pages next to the log; a missing folder is created at the first start."""
     place = folder
     try:
         place = next(each for each in (folder, *folder.parents) if each.exists())

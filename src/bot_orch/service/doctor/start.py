@@ -89,7 +89,7 @@ def _needs(promised: Guarantee, where: str) -> CheckFinding:
 
 
 def port_findings(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[CheckFinding]:
-    """Whether the port is free, and who holds the log if nobody listens there."""
+    """Whether the port is free; if nothing listens there, which process holds the log."""
     found = check_port(config.listen)
     yield found
     if any(each.held for each in seen) and not found.detail.endswith("answers"):

@@ -1,4 +1,4 @@
-"""Signals that nobody reports: an answer that was empty or cut off, asked for again, or whose tool call failed."""
+"""Implicit signals: an answer that was empty or cut off, requested again, or whose tool call failed."""
 
 from __future__ import annotations
 

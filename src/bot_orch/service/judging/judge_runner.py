@@ -124,7 +124,7 @@ class JudgeRunner:
             judge = seat.config
             wanted = judge.name != trusted and judge.kind != "thumbs" and judge.rate > 0
             if decision.by == _SHADOW and seat.implicit is not None:
-                wanted = False  # nobody saw the answer, so nobody reacts to it; it would look like a retry of the other
+                wanted = False  # the user saw no answer to react to; it would look like a retry of the other
             if wanted and judge.only:
                 wanted = decision.task.kind in judge.only
             if wanted and (judge.rate >= 1 or uniform(self._stream(judge), decision.counter) < judge.rate):

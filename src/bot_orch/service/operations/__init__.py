@@ -1,1 +1,1 @@
-"""What an operator needs beside answers: metrics, limits per token, alarms, access log, traces."""
+"""Operations: metrics, limits per token, alarms, access log, traces."""

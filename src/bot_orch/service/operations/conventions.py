@@ -53,7 +53,7 @@ class AgentTarget(NamedTuple):
 def target_of(agent: AgentConfig) -> AgentTarget:
     """Model, provider and server of an agent; several deployments have no one server.
 
-    The provider is told from the host's name, else it is the interface or kind of the agent.
+    The provider follows from the host name, else it is the interface or kind of the agent.
     """
     settings = agent.settings
     url = urlsplit(str(settings.get("base_url") or ""))
@@ -113,7 +113,7 @@ class ReplyFacts:
         self.finish: dict[str, None] = {}
 
     def read(self, raw: bytes) -> None:
-        """Take an answer, or a piece of one; what is none is left out."""
+        """Record an answer or a chunk of one; skip anything else."""
         try:
             said = _read(raw)
         except msgspec.MsgspecError:

@@ -20,7 +20,7 @@ from bot_orch.service.config import Config
 __all__ = ["SCHEMA_FILE", "config_schema"]
 
 SCHEMA_FILE = "bot-orch.schema.json"
-"""What ``bot-orch init`` calls it, beside the configuration."""
+"""File name that ``bot-orch init`` writes next to the configuration."""
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE = "#/$defs/{name}"

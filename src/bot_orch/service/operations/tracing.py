@@ -169,7 +169,7 @@ class RoundTrace:
             self._facts.read(raw)
 
     def end(self, status: int, *, body: Any = None, told: Mapping[str, str]) -> None:
-        """End the span: ``body`` is that of the request, ``told`` are the headers of the answer."""
+        """End the span; ``body`` is the request's body, ``told`` are the headers of the answer."""
         answered = self._facts.attributes()
         self._end_attempt()
         self._over = True

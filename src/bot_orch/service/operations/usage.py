@@ -3,7 +3,7 @@
 Requests count when they arrive. Tokens and dollars count when an attempt or a report says what it has cost: calls under
 way when a limit is reached are finished. After a restart the use is added up again from the log. All routers of a
 service count together: a token has one limit, wherever it is used. The tokens of a tenant share the tenant's limits,
-beside their own.
+in addition to their own.
 
 The use is kept by router, because routers move between processes: the process that serves a router knows its use, and
 tells the others (:mod:`bot_orch.service.cluster.sharing`).
@@ -84,7 +84,7 @@ class TokenUsage:
     ----------
     refused
         Called with the name of a token and of the limit that it has reached, unless the caller of :meth:`admit` wants
-        to be told itself.
+        to be sent itself.
     """
 
     def __init__(self, refused: Callable[[str, str], None]) -> None:
@@ -119,7 +119,7 @@ class TokenUsage:
             return [(str(key), _within((used.usd for used in self._all(key)), now_us), usd) for key, usd in limits]
 
     def recall(self, router: str, log: Log, now_us: int) -> RouterUsage:
-        """Serve a router: what its log says of the last windows counts in place of what others have told of it."""
+        """Take over a router: usage in its log replaces what other processes reported for the last windows."""
         with self._lock:
             self._here[router] = log
             for by_router in self._used.values():

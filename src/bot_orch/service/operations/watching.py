@@ -1,4 +1,4 @@
-"""Notices what webhooks are told: drift, load that diverts calls, circuits, budgets used up, judges found biased."""
+"""Detects events for webhooks: drift, load that diverts calls, open circuits, exhausted budgets, biased judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Alarm", "Watching"]
 Alarm = Callable[..., None]
 _LEVELS = (0.8, 1.0)
 _BIAS = 0.1
-_CALM_US = 60_000_000  # without a diverted call, before load is told again
+_CALM_US = 60_000_000  # without a diverted call, before load is reported again
 
 
 class _Watched(Protocol):
@@ -45,7 +45,7 @@ class Watching:
         self._diverted: dict[str, tuple[float, int]] = {}  # calls so far, and when the last was seen
 
     def load(self, now_us: int, diverted: Mapping[str, float]) -> None:
-        """Calls that load kept from agents, so far; told once, until there were none for a minute."""
+        """Report diverted calls, given their total number, once until a minute passes without one."""
         for agent, count in diverted.items():
             before, last_us = self._diverted.get(agent, (0.0, -_CALM_US))
             if count <= before:
@@ -63,7 +63,7 @@ class Watching:
             self._circuits[agent] = current
 
     def drifts(self, now_us: int, router: _Watched) -> None:
-        """Numbers of drift alarms; what there was at the first look is not told again."""
+        """Report new drift alarms, given their numbers; alarms that exist at the first call are not reported."""
         counts = {**router.drift_alarms(), "": router.task_drift_alarms()}
         before, self._drifts = self._drifts, counts
         for agent, count in counts.items():
@@ -82,7 +82,7 @@ class Watching:
             self._level(now_us, f"token {name}", used=used, most=most)
 
     def audits(self, now_us: int, biases: Mapping[str, float]) -> None:
-        """What is subtracted from agents' rewards because audits found their judge biased; told once while it is."""
+        """Report bias corrections of agents' rewards by audits, once as long as they last."""
         for agent, bias in biases.items():
             if abs(bias) >= _BIAS and agent not in self._biased:
                 self._alarm("audit", now_us, agent=agent, bias=round(bias, 4))

@@ -98,7 +98,7 @@ def find(state: QueueState, ticket_id: str) -> Ticket:
 
 
 def claim(state: QueueState, ticket_id: str, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
-    """Claim a ticket; nobody else can answer it until the lease ends."""
+    """Claim a ticket; others cannot answer it until the lease ends."""
     ticket = find(state, ticket_id)
     _live(ticket)
     if ticket.status != "open":

@@ -161,7 +161,7 @@ class QueueService:
         return now_us
 
     def tick(self, now_us: int) -> None:
-        """Log what is due, and withdraw tickets that nobody has waited for since the last start."""
+        """Log due changes, and withdraw tickets without a waiting caller since the last start."""
         for note in due(self.state, now_us):
             if note.ref in self._own:
                 self._stage(self.runtime.writer.stamp(), note)

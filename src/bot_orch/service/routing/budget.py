@@ -20,7 +20,7 @@ _SHORTEST_S = 60.0  # spending is known by the minute
 @dataclass(frozen=True, slots=True)
 class Affordable:
     """Agents to exclude, with the reason; ``cheapest`` says that only the cheapest one is left for want of money,
-    ``beside`` that people are too.
+    ``beside`` whether people are eligible too.
     """
 
     excluded: dict[str, str]
@@ -40,7 +40,7 @@ def affordable(
     """What the budget says about agents with these expected prices.
 
     What is left of the window is what was neither spent nor set aside for calls under way. ``people`` are never the
-    cheapest agent that is left, however little they cost: they would get all the traffic. They stay eligible beside it.
+    cheapest agent that is left, however little they cost: they would get all the traffic. They stay eligible too.
     """
     excluded: dict[str, str] = {}
     if budget.per_request_usd is not None:

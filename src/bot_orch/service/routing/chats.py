@@ -1,4 +1,4 @@
-"""A chat as the owner of its router needs it: enough to decide, whichever process calls the agent."""
+"""A chat as the owner of its router needs it: enough to decide, even if another process calls the agent."""
 
 from __future__ import annotations
 

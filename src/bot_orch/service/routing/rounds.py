@@ -184,7 +184,7 @@ class Round:
         return event
 
     def _start_shadows(self, event: DecisionMade) -> None:
-        """Ask other agents too, in the background: nobody waits for them or sees their answers."""
+        """Ask other agents too, in the background; their answers are logged but not returned."""
         for name in _drawn_shadows(self.runtime, event):
             constraints = replace(self.constraints, shadow=name, session=None, token="", tenant="")
             call = replace(self.call, stream=False, carrier=None)
@@ -354,7 +354,7 @@ def _allowance(
 
 
 def _drawn_shadows(runtime: Runtime, decision: DecisionMade) -> list[str]:
-    """Agents to ask beside the one of ``decision``: each is drawn with its rate, by a random stream of its own."""
+    """Agents to call in addition to the decision's, each drawn with its own rate from a separate random stream."""
     rollout, seed = runtime.ledger.rollout, runtime.config.router.seed
     if not runtime.shadows or runtime.stopping or runtime.ledger.kill_switch or runtime.config.router.kill_switch:
         return []
@@ -369,7 +369,7 @@ def _drawn_shadows(runtime: Runtime, decision: DecisionMade) -> list[str]:
 
 
 async def _unseen(work: Awaitable[object], runtime: Runtime, agent: str) -> None:
-    """Await a shadow call; its failure is logged like others, and is nobody else's problem."""
+    """Await a shadow call; a failure is logged and has no other effect."""
     runtime.metrics.count("bot_orch_shadow_calls_total", agent=agent)
     try:
         await work

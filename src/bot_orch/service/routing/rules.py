@@ -151,7 +151,7 @@ def _drop_people(
 ) -> None:
     """Exclude people from a chat, whose client gives up long before they answer.
 
-    Those stay who are set to take chats, or whom the request or a rule names; all of them, if there is nobody else.
+    People stay if they are set to take chats, or if the request or a rule names them; all stay if no other agent does.
     """
     named = {*(constraints.eligible or ()), constraints.shadow}
     for rule in settings.rules:

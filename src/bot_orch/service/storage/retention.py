@@ -44,7 +44,7 @@ class Retention:
     age_s
         How old events become in the log; None only notes what others move.
     count
-        Told the names of metrics and by how much they grow.
+        Called with the names of metrics and their increments.
     """
 
     def __init__(

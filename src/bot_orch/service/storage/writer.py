@@ -315,7 +315,7 @@ class Writer:
     async def _resume(self, group: Group, error: Exception) -> bool:
         """Go on where we were, once the server answers; whether that was possible.
 
-        Nobody knows whether rows whose commit was not answered are there. If they are, they are acknowledged; if the
+        It is unknown whether rows of an unanswered commit are there. If they are, they are acknowledged; if the
         log still ends before them, they are appended again; if others have written there, the state is wrong.
         """
         begun, pause_s = asyncio.get_running_loop().time(), _FIRST_PAUSE_S

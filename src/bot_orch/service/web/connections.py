@@ -31,11 +31,11 @@ _KEY = "bot_orch.connection"
 _READ_BYTES = 4_096  # at once; requests sent ahead are parsed before uvicorn stops reading
 _BUFFERED_BYTES = 65_536 + _READ_BYTES  # of a body, before uvicorn stops reading
 _FRAMING = 8  # bytes of chunked encoding around one byte of a body, at most
-_LINE_BYTES = len(b"  HTTP/1.1\r\n\r\n")  # of a head, beside method, path and headers
+_LINE_BYTES = len(b"  HTTP/1.1\r\n\r\n")  # of a head, without method, path and headers
 _SPACES = 256  # that a client may write in a head beyond what is needed
 _HEADERS = 100
 _LINGER_S = 1.0  # closing a socket with unread bytes resets the connection and loses the answer
-_SPARE_FILES = 200  # beside connections: the log, agents, the standard library
+_SPARE_FILES = 200  # besides connections: the log, agents, the standard library
 _CLIENTS = ("Invalid HTTP request", "Unsupported upgrade", "No supported WebSocket")
 _log = logging.getLogger("bot_orch.http")
 
@@ -230,7 +230,7 @@ class Connection(asyncio.BufferedProtocol):
         self._idle, now = True, self._loop.time()
         if self._transport.is_closing():  # it waits for the client to read
             self.write_due = min(self.write_due, now + self._limits.client_timeout_s)
-        elif self._body_open and not self._owed:  # in chunks: nobody knows where the next request begins
+        elif self._body_open and not self._owed:  # chunked: the start of the next request is unknown
             self._closing, self.due = True, now + _LINGER_S
         else:
             self.due = now + self._limits.idle_s

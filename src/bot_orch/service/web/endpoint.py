@@ -205,7 +205,7 @@ class Endpoint:
     tenants
         Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
     everywhere
-        Whether every process answers for itself and the others, whichever serves the default router.
+        Whether every process answers, for itself and the others, even if it does not own the default router.
     carried
         Whether the handler can answer for a router that another process owns.
     """

@@ -142,7 +142,7 @@ async def disconnected(receive: Any) -> None:
 
 
 class MoreHeaders(NamedTuple):
-    """Headers of an answer beside its own: those of the face unless the answer has them, and those of the handler."""
+    """Additional headers of an answer: the interface's, unless the answer sets them, and the handler's."""
 
     usual: Pairs
     extra: Mapping[str, str]

@@ -27,7 +27,7 @@ class RouteSpec:
     body, answer
         Types of the request body and of the answer; ``None`` for no body, and for text instead of JSON.
     statuses
-        Statuses of its own, beside those that all routes share.
+        Additional statuses, beyond those that all routes share.
     watch
         Whether to cancel the handler when the caller disconnects.
     query

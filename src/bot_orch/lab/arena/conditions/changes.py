@@ -29,7 +29,7 @@ def delayed(stage: Stage, rng: np.random.Generator) -> Stage:
 
 
 def missing(stage: Stage, rng: np.random.Generator) -> Stage:
-    """Half of the outcomes never come, whoever was asked; they are given up after 100 rounds."""
+    """Half of the outcomes are missing, independently of the agent; they expire after 100 rounds."""
     lost = rng.random((stage.rounds, 1)) < _MISSING
     late = np.broadcast_to(np.where(lost, NEVER, 0), stage.matrix.reward.shape).copy()
     return replace(stage, late=late, gives_up=min(_MEAN_DELAY, max(1, stage.rounds // 10)))
@@ -65,7 +65,7 @@ def dead_agent(stage: Stage, _rng: np.random.Generator) -> Stage:
 
 
 def timed_out(stage: Stage, cut: Bools) -> Stage:
-    """Agents time out in these cells: no reward is told, and zero is scored."""
+    """Agents time out in these cells: the learner sees no reward, and the score is zero."""
     matrix, cut = stage.matrix, cut & stage.matrix.eligible
     changed = replace(
         matrix,
@@ -142,7 +142,7 @@ def restart(stage: Stage, rng: np.random.Generator) -> Stage:
 def long_run(stage: Stage, rng: np.random.Generator) -> Stage:
     """Pass after pass over the same tasks, noise redrawn.
 
-    Single trials are drawn anew by the replay. Where the file has none, a tenth of the outcomes told is that of the
+    Single trials are drawn anew by the replay. Where the file has none, a tenth of the observed outcomes is that of the
     same agent on another task, and times vary by 20 %; what the file says is scored.
     """
     matrix, reward = stage.matrix, stage.matrix.reward

@@ -3,7 +3,7 @@
 The agents of the file are honest: the judge sees what they are worth. Each is given outputs near the tasks' references,
 the better the agent the nearer; cheats are added, with outputs as :mod:`bot_orch.lab.environments.gaming` makes them.
 The judge puts a cheat half-way between the best honest agent and 1; it is worth 0.05, or as much as the agent it
-imitates. The truth is scored, and told in a tenth of the rounds.
+imitates. Scores use the truth; learners see it in a tenth of the rounds.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Greedy(Player):
         return Pick(agent)
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
-        """With the truth where it is told, with zero for a timeout, as the other peers learn."""
+        """Learn the truth where it is observed and zero for a timeout, like the other peers."""
         reward = after.reward
         if after.reason is not None:
             reward = np.where([each in ("timeout", STOPPED) for each in after.reason], 0.0, reward)

@@ -1,6 +1,6 @@
 """Bootstrapped Thompson sampling with a Kaplan-Meier delay law (Gigli and Stella, UAI 2024) [1]_, our implementation.
 
-A success may be told late; a failure may never be told, so that silence is either a failure or a success under way. A
+A success may be reported late, a failure never, so that silence is either a failure or a success under way. A
 replicate weights all decisions at random (Bayesian bootstrap) and is fitted by expectation-maximisation:
 
 * E: silence of e rounds is a success with probability p S1(e) / (p S1(e) + (1 - p) S0(e));
@@ -9,7 +9,7 @@ replicate weights all decisions at random (Bayesian bootstrap) and is fitted by 
   which is the setting of the paper.
 
 A replicate drawn at random chooses the agent with its largest p. Ours differs from the paper in that failures may be
-told, in the regression (a linear one in place of a classifier), and in that a replicate is fitted again only after 5 %
+reported, in the regression (linear instead of a classifier), and in that a replicate is fitted again only after 5 %
 more decisions.
 
 References
@@ -57,7 +57,7 @@ class KaplanMeierThompson(Learner):
         self._x: list[Floats] = []
         self._arm: list[int] = []
         self._born: list[int] = []
-        self._wait: list[int] = []  # rounds until the outcome was told, -1 for silence
+        self._wait: list[int] = []  # rounds until the outcome was reported, -1 for silence
         self._reward: list[float] = []
         self._weight: list[Floats] = []
         self._place: dict[int, int] = {}
@@ -81,12 +81,12 @@ class KaplanMeierThompson(Learner):
         return arm
 
     def update(self, x: Floats, arm: int, reward: float) -> None:
-        """The outcome of round ``t`` is told now."""
+        """Record the outcome of round ``t``, reported in the current round."""
         index = self._place.pop(self.t)
         self._wait[index], self._reward[index] = self.now - self._born[index], reward
 
     def delay_survival(self, rounds: Ints) -> Floats:
-        """Probability that a success is told later than after so many rounds; mean of the replicates."""
+        """Probability that a success is reported after more than so many rounds; mean of the replicates."""
         curves = [self._fitted(index, force=True).success for index in range(_REPLICATES)]
         return np.asarray(np.mean([curve[np.minimum(rounds, len(curve) - 1)] for curve in curves], axis=0))
 
@@ -131,10 +131,10 @@ def _share(replicate: _Replicate, x: Floats, arm: Ints, *, waited: Ints) -> Floa
 
 
 def _kaplan_meier(waited: Ints, weight: Floats, told: Bools) -> Floats:
-    """P(delay > k) for k = 0, 1, ...; what was not told is censored.
+    """P(delay > k) for k = 0, 1, ...; unreported outcomes are censored.
 
-    Nothing comes later than the latest that was told (the usual constraint that makes the share of those that never
-    come identifiable); 1 if nothing was told.
+    Nothing comes later than the latest report (the usual constraint that makes the share of those that never
+    come identifiable); 1 without reports.
     """
     if not waited.size:
         return np.ones(1)

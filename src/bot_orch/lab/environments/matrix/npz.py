@@ -278,7 +278,7 @@ def _label_outputs(arrays: Files, t: int, m: int) -> Floats | None:
 def _claims(arrays: Files, shape: tuple[int, int]) -> Floats | None:
     """``claim``, else the largest of each agent's ``model_probs``: models run before the choice, people do not.
 
-    A ``claim`` of NaN alone says that nobody states anything, whatever ``model_probs`` holds.
+    If every ``claim`` is NaN, no agent makes a claim, regardless of ``model_probs``.
     """
     if "claim" in arrays:
         stated = numbers("claim", arrays["claim"])

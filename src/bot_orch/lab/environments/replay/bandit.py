@@ -132,13 +132,13 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """What a player is told before the first round: shapes, kinds of evidence to come, and one random key per seed.
+    """What a player knows before the first round: shapes, kinds of evidence to come, and one random key per seed.
 
-    ``latency_target_s``, ``cost_weight`` and ``budget_usd`` are what the user wants beside reward: outcomes within a
+    ``latency_target_s``, ``cost_weight`` and ``budget_usd`` are objectives other than reward: outcomes within a
     time, how much reward a dollar is worth, and at most so many dollars per task. ``price`` holds dollars per call that
     are known in advance, NaN where unknown. ``features`` is the width of the context prepared in hindsight; of the raw
     inputs ``inputs`` are the tasks' own, and the others those of the encoder with the label ``text``. ``rounds`` is how
-    many there will be, None where nobody knows: no policy of a live router reads it.
+    many there will be, None if unknown: no policy of a live router reads it.
     """
 
     agents: int
@@ -195,7 +195,7 @@ class Replay:
     arrival
         When outcomes come back.
     audit_rate
-        Share of rounds, drawn at random, in which the true reward is told beside the judge's.
+        Share of rounds, drawn at random, in which the true reward is observed together with the judge's.
     rows, context, inputs
         Tasks of the rounds, ``(rounds, seeds)``, instead of an order, and context and inputs of all tasks then.
 

@@ -32,7 +32,7 @@ class Stage:
     truth
         ``(rounds, M)`` what is scored, where that differs from the reward learned.
     late
-        ``(rounds, M)`` rounds until the outcome is told, 0 is before the next choice, :data:`NEVER` for never.
+        ``(rounds, M)`` rounds until the outcome is observed, 0 is before the next choice, :data:`NEVER` for never.
     cut
         ``(rounds, M)`` where the agent times out.
     gives_up
@@ -42,7 +42,7 @@ class Stage:
     phases
         Rounds (from 0) at which agents change.
     audit_rate
-        Share of rounds in which the truth is told.
+        Share of rounds in which the truth is observed.
     """
 
     matrix: Matrix

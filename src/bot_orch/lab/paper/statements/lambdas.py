@@ -51,7 +51,7 @@ def monotone_iid(e: Evidence) -> Judgement:
 
 
 def three_and_five(e: Evidence) -> Judgement:
-    """Lambda 3 and 5 cannot be told apart in IID."""
+    """Lambda 3 and 5 are indistinguishable in IID."""
     a, b = _of(e, IID, 3.0), _of(e, IID, 5.0)
     z = z_score(b, a)
     finding = Finding.HOLDS if abs(z) < 2.0 else Finding.FAILS

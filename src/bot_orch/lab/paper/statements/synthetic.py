@@ -19,7 +19,7 @@ _STATED_TOP = 10.0  # the largest lambda of the grid that the text lists
 
 
 def _of(e: Evidence, environment: str, method: str, *, metric: str) -> Measured:
-    """A number of the main tables; BOT-Orch has one lambda there, whichever it is."""
+    """A number of the main tables, which have a single lambda for BOT-Orch."""
     used = next((key[3] for key in e.cells if key[:3] == ("synthetic", environment, method)), 0.0)
     return e.get("synthetic", environment, method, metric=metric, lambda_=used)
 
@@ -120,7 +120,7 @@ def diminishing(e: Evidence) -> Judgement:
 
 
 def optimum_13(e: Evidence) -> Judgement:
-    """Lambda 13 has the largest mean of the two panels; in part if other values cannot be told apart from it."""
+    """Lambda 13 has the largest mean of the two panels; holds in part if other values are indistinguishable from it."""
     mean = {value: float(np.mean([_panel(e, panel, value).mean for panel in _PANELS])) for value in LAMBDAS}
     best = max(mean, key=lambda value: mean[value])
     tied = [v for v in LAMBDAS if v != 13.0 and _tied(e, v)]

@@ -234,7 +234,7 @@ def dominance(_: Evidence, accuracy: Mapping[str, tuple[float, float]] = ACCURAC
 
 
 def bandit_feedback(e: Evidence) -> Judgement:
-    """Accuracy is no higher than with the better agent of each half, which already takes being told of the shift."""
+    """Accuracy is at most that of the better agent in each half, a choice that already requires knowing the shift."""
     best = (max(ACCURACY[a][0] for a in ACCURACY) + max(ACCURACY[a][1] for a in ACCURACY)) / 2.0
     scores = []
     for c in CONDITIONS:

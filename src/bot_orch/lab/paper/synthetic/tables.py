@@ -132,7 +132,7 @@ def _notes(results: Results) -> list[str]:
 
 
 def _thompson(results: Results) -> str:
-    """Thompson sampling with the same alignment and lambda, beside BOT-Orch."""
+    """Thompson sampling with the same alignment and lambda, compared with BOT-Orch."""
     regret = {
         name: tuple(_mean(results, name, who, metric="oracle_regret") for who in ("thompson-beta+ot", "bot-orch"))
         for name in results

@@ -156,7 +156,7 @@ def _moment_excess(sample: Floats) -> float:
 
 
 def draw_concentration(results: Results) -> Any:
-    """Tails beside the bound: one reward, averages of independent ones, averages that share a frailty."""
+    """Tails and the bound: one reward, averages of independent rewards, averages that share a frailty."""
     figure, axes = panels(3, 11.5, 3.1, sharey=True)
     titles = {
         "single": "One reward",

@@ -57,7 +57,7 @@ KINDS = ("realised", "conditional", "running mean")
 _HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000)
 
 
-#: A recursion has reached a point when its mean is this near; limits that differ by more are told apart.
+#: A recursion has reached a point when its mean is this near; limits that differ by more are distinct.
 _NEAR = 0.004
 
 

@@ -1,4 +1,4 @@
-"""What the theorem assumes and defines: the rate (A5) in Algorithm 1 and beside item 4, phi, and Azuma's inequality."""
+"""Assumptions and definitions of the theorem: the rate (A5) in Algorithm 1 and at item 4, phi, Azuma's inequality."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(params: Mapping[str, Any]) -> Payload:
 
 
 def claims(results: Results) -> list[TheoremClaim]:
-    """(A3), (A4), (A5) in Algorithm 1, (A5) beside item 4, phi, and the two uses of Azuma's inequality."""
+    """(A3), (A4), (A5) in Algorithm 1, (A5) at item 4, phi, and the two uses of Azuma's inequality."""
     return [
         _claim_frailty(results["frailty"]),
         _claim_censoring(results["censoring"]),

@@ -141,12 +141,12 @@ def lemma_claims(results: Results) -> list[TheoremClaim]:
 
 
 def margin_measures(results: Results) -> list[Measurement]:
-    """Shares beside the closed form."""
+    """Table of the measured shares and the closed form."""
     return [_measure("theory-margin", key, payload) for key, payload in results.items()]
 
 
 def lemma_measures(results: Results) -> list[Measurement]:
-    """Shares beside the closed form, by lambda."""
+    """Figure of the measured shares and the closed form, by lambda."""
     return [
         _measure("theory-margin-lemma", key, payload, lambda_=float(key.split("/")[1]))
         for key, payload in results.items()

@@ -1,4 +1,4 @@
-"""Triage without the label: learners beside rules of deferral that need no learning, at equal escalation."""
+"""Triage without the label: learners compared with fixed deferral rules at equal escalation."""
 
 from __future__ import annotations
 

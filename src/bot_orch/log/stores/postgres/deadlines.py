@@ -2,7 +2,7 @@
 
 The server's own timeouts do not help where nothing arrives: a connection that acknowledges but does not deliver looks
 alive to TCP. Every wait of a connection ends after ``query_s`` of silence, and at once if the log is closed; the
-connection is closed then, as nobody knows what the server still does.
+connection is closed then, because the state of the server is unknown.
 """
 
 from __future__ import annotations

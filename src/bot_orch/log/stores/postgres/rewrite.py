@@ -28,7 +28,7 @@ def check_unused(log: PostgresLog) -> None:
 def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]]) -> None:
     """Replace the bodies of rows, all or none, and remove snapshots; then rewrite the tables without the old.
 
-    Nobody can append meanwhile. The server's write-ahead log and backups still hold the old bodies.
+    Other processes cannot append meanwhile. The server's write-ahead log and backups still hold the old bodies.
     """
     with reaching(), connect(log.url) as connection:
         connection.limit(_LONG_S)

@@ -27,7 +27,7 @@ def hidden(database: str) -> str:
 
 
 def check_password(url: str) -> None:
-    """Refuse a password that would be taken for a host or a port, and shown in an error as such.
+    """Refuse a password that would be parsed as a host or a port, and would appear in an error message.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Exclusive write access to a log file, by whatever path a process opened it.
 
-Two locks keep others out. One is on a file beside the log, ``PATH.lock``, after symbolic links. The other is on the
+Two locks keep others out. One is on a file next to the log, ``PATH.lock``, after symbolic links. The other is on the
 log's inode, so that a file that was renamed, or is reached through another mount, is the same file. A file with several
 names (hard links) is refused: SQLite keeps a write-ahead log per name, and a writer under one name neither sees nor
 respects what was acknowledged under another.
@@ -9,7 +9,7 @@ The lock on the inode is on a byte that SQLite does not use, and belongs to our 
 lock). If a process closes any descriptor of a file, it loses all locks of the other kind there, those of SQLite: so one
 descriptor per inode is kept until the last log of this process on that inode is closed.
 
-The file beside is removed by whoever holds its lock, when it is released or the start is refused. So a lock counts only
+The lock file is removed by its holder on release, or when the start is refused. So a lock counts only
 if the path still leads to the locked file.
 """
 
@@ -81,7 +81,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """The locked file beside a log."""
+    """The locked file next to a log."""
 
     path: Path
     descriptor: int
@@ -168,7 +168,7 @@ def _lock_inode(path: Path, inode: _Inode) -> None:
     except OSError as error:
         if error.errno in _TAKEN:
             raise _in_use(path) from error
-        # else the file system knows no such locks, and the file beside has to do
+        # else the file system has no such locks, and the lock file must suffice
     inode.written = True
 
 

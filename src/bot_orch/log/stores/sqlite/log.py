@@ -46,7 +46,7 @@ class SqliteLog:
     path
         The file; made if missing, unless ``read_only``.
     read_only
-        Take no lock and write no event; safe beside a running service.
+        Take no lock and write no event; safe while a service is running.
     synchronous
         ``FULL`` syncs the write-ahead log at every commit. Anything else loses acknowledged events at a power cut.
     opener
@@ -222,7 +222,7 @@ class SqliteLog:
         return Snapshot(int.from_bytes(found[:8], "big"), found[8:])
 
     def save(self, snapshot: Snapshot) -> None:
-        """See :class:`bot_orch.log.log.Log`; a file beside the log."""
+        """See :class:`bot_orch.log.log.Log`; a file next to the log."""
         write_atomically(self._snapshots, snapshot.seq.to_bytes(8, "big") + snapshot.body, mode=0o600)
 
     def close(self) -> None:

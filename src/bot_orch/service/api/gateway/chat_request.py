@@ -55,7 +55,7 @@ class ChatRequest:
     only
         The part of the request that a chat cannot express.
     refers_to
-        Ids of earlier answers that the request builds on, beside the results of tools in the messages.
+        Ids of earlier answers that the request builds on, in addition to tool results in the messages.
     held
         State at the agent's endpoint that the request builds on, of which it is not known whose it is.
     user

@@ -34,7 +34,7 @@ def named_event(document: Mapping[str, Any]) -> bytes:
 
 
 def chat_frame(frame: AnswerFrame, kind: str) -> dict[str, Any]:
-    """The fields of a chat completion, or of a chunk of one, beside its choices."""
+    """Fields of a chat completion, or of a chunk of one, other than its choices."""
     return {"id": f"chatcmpl-{frame.decision_id}", "object": kind, "created": frame.created_s, "model": frame.agent}
 
 

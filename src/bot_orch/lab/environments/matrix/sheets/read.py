@@ -18,7 +18,7 @@ from bot_orch.lab.environments.matrix.sheets.wide import arrays_of_wide
 
 #: Files that :func:`read_table` reads.
 SUFFIXES = (".csv", ".tsv", ".parquet")
-_SLOW = 100.0  # seconds beside a reward that are rather milliseconds
+_SLOW = 100.0  # seconds; larger values are probably milliseconds
 
 
 def read_table(path: Path) -> Matrix:
@@ -60,7 +60,7 @@ def _matrix(name: str, sheet: Sheet) -> Matrix:
 
 
 def _renamed(arrays: Arrays) -> Arrays:
-    """Seconds under the name that the matrix format has for them: runtimes, or a latency beside the reward."""
+    """Rename a column of seconds to the name in the matrix format: runtimes, or the latency of a reward."""
     arrays = dict(arrays)
     milliseconds = arrays.pop("milliseconds", None)
     if milliseconds is not None:

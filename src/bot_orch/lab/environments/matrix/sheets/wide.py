@@ -1,4 +1,4 @@
-"""Tables with a row per task and a column per agent, the reward; dollars and seconds beside it by suffix."""
+"""Tables with one row per task and one reward column per agent; suffixes mark columns of dollars and seconds."""
 
 from __future__ import annotations
 
