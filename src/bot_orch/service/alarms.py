@@ -1,4 +1,4 @@
-"""Looks at the running service once a second and tells webhooks what has changed."""
+"""Checks the running service once a second and sends changes to webhooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOK_S = 1.0
 
 
 def start_alarms(runtime: Runtime, *, look_s: float = _LOOK_S, pause_s: float = 1.0) -> None:
-    """Watch the service in the background until it stops; nothing without webhooks.
+    """Watch the service in the background until it stops; do nothing without webhooks.
 
     ``look_s`` is the time between two looks, ``pause_s`` that before the first retry of a delivery.
     """

@@ -35,12 +35,12 @@ __all__ = ["make_app", "make_runtime", "make_runtimes"]
 
 
 def make_runtime(config: Config, **options: Any) -> Runtime:
-    """A runtime with a queue of people; ``options`` are those of :class:`Runtime`."""
+    """A runtime with a queue of people; ``options`` are passed to :class:`Runtime`."""
     return Runtime(config, open_queue=open_queue, **options)
 
 
 def make_runtimes(config: Config, *, here: Container[str] | None = None, **options: Any) -> Runtime:
-    """The runtime of the default router, with those of the others as its ``peers``.
+    """The runtime of the default router, with the other routers' runtimes as its ``peers``.
 
     ``here`` names the routers that this process serves, all by default; the rest is away. ``options`` are those of
     :class:`Runtime`; a ``log`` is for the default router alone.
@@ -66,7 +66,7 @@ def make_app(
     cluster: Cluster | None = None,
     stored: StoredConfig | None = None,
 ) -> Starlette:
-    """The application around a runtime and its peers; starting and stopping it starts and stops them.
+    """The ASGI application of a runtime and its peers; its lifespan starts and stops them.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
     reload; ``stored`` are the versions of a configuration on PostgreSQL. ``cluster`` are the other processes that serve
@@ -122,7 +122,7 @@ def make_app(
 
 
 def _share_usage(runtime: Runtime, cluster: Cluster) -> UsageSharing:
-    """Count limits together with the other processes from now on."""
+    """Count limits together with the other processes."""
     runtime.usage.track(runtime.config.tokens, runtime.config.tenants)
     sharing = UsageSharing(runtime.usage, cluster, runtime.clock.now_us)
     sharing.start()

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def make_orchestrator(config: Config) -> Orchestrator:
-    """A fresh orchestrator with these settings."""
+    """A new orchestrator with these settings."""
     r = config.router
     agents = [_agent(each) for each in config.agents]
     router = Orchestrator(
@@ -93,7 +93,7 @@ def make_guard(
 
 
 def check(config: Config) -> None:
-    """Build every part and make one decision per router, so that mistakes are found before the start."""
+    """Build every part and make one decision per router, to find errors before the start."""
     for name, part in config.split().items():
         try:
             _check_router(part)
@@ -186,7 +186,7 @@ class _NoQueue:
 
 
 def called_alike(one: AgentConfig, other: AgentConfig) -> bool:
-    """Whether two settings of an agent give the same guard: they may differ in how much traffic it gets."""
+    """Whether two configurations of an agent give the same guard; they may differ in canary, shadow and health."""
     return msgspec.structs.replace(one, canary=None, shadow=None, health=None) == msgspec.structs.replace(
         other, canary=None, shadow=None, health=None
     )

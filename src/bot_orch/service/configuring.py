@@ -1,4 +1,4 @@
-"""The configuration of a running process: where it comes from, and how it takes effect.
+"""The configuration of a running process: its source, and how changes take effect.
 
 A start, SIGHUP, ``POST /v1/admin/reload`` and ``bot-orch apply`` all end here: the settings are read and checked, then
 every router that this process owns changes between two requests, at a row of its log. An agent whose settings did not
@@ -68,7 +68,7 @@ _LOOK_S, _AGAIN_S = 0.05, 5.0
 
 
 def check_exposed(config: Config) -> None:
-    """Refuse to listen for others without tokens."""
+    """Refuse to listen on a public address without tokens."""
     if not config.tokens and not is_loopback(config.listen.host):
         raise InvalidInputError(
             "config.listen.host",
@@ -78,7 +78,7 @@ def check_exposed(config: Config) -> None:
 
 
 def check_file(file: ConfigFile, document: str | None = None) -> Config:
-    """The settings of a file, or of a document with the file's own settings; raises if a process could not run them."""
+    """Read and check the settings of a file, or of a document with the file's local settings."""
     config = file.read() if document is None else file.around(document)
     check(config)
     check_exposed(config)
@@ -87,7 +87,7 @@ def check_file(file: ConfigFile, document: str | None = None) -> Config:
 
 
 def whoami() -> str:
-    """Who applies a version: user and machine."""
+    """The user and host that apply a version, as ``user@host``."""
     user = str(os.getuid())
     with suppress(KeyError, OSError):  # a container may have no name for its user
         user = getpass.getuser()
@@ -95,7 +95,7 @@ def whoami() -> str:
 
 
 class StoredConfig:
-    """The versions of a configuration on PostgreSQL, as one process uses them.
+    """The versions of a configuration on PostgreSQL, as used by one process.
 
     Parameters
     ----------
@@ -113,13 +113,13 @@ class StoredConfig:
 
     @property
     def notice(self) -> str:
-        """That the file is not what the process runs, if so."""
+        """A message if the process runs another configuration than its file; else empty."""
         if self.stored or digest_of_document(self.file.text()) == self.version.digest:
             return ""
         return superseded_by(self.file, self.version)
 
     def config(self, version: ConfigVersion) -> Config:
-        """The settings of a version, with those of this process alone."""
+        """The settings of a version combined with those of this process."""
         return self.file.around(version.document, self._local)
 
     def newest(self) -> ConfigVersion:
@@ -128,7 +128,7 @@ class StoredConfig:
             return store.current() or self.version
 
     def offered(self) -> ConfigVersion:
-        """Apply the file as it is now; the version in force, or an error if that has replaced the file's."""
+        """Apply the current file; returns the version in force, or raises an error if that has replaced the file's."""
         local = self.file.local()
         if self.stored:
             self._local = local
@@ -142,14 +142,14 @@ class StoredConfig:
 
 
 def superseded_by(file: ConfigFile, version: ConfigVersion) -> str:
-    """What to say of a file that is an earlier version."""
+    """The message about a file that is an earlier version."""
     applied = f"version {version.number}, applied {version.at} by {version.by}"
     remedy = f"raise its revision above {version.revision}, or use 'bot-orch apply {file.path}'"
     return f"{file.path} is an earlier version of the configuration, and {applied} is in force; to apply it {remedy}"
 
 
 def starting(file: ConfigFile, *, stored: bool = False) -> tuple[Config, StoredConfig | None]:
-    """The settings to start with, checked; on PostgreSQL those of the version in force.
+    """The checked settings to start with; on PostgreSQL those of the version in force.
 
     A file that is unknown there becomes the next version. An earlier one does not, unless its revision is higher: the
     process starts with the version in force. With ``stored`` the file only has the settings of this process alone.
@@ -224,7 +224,7 @@ class LiveConfig:
             each.prepare = None if stored is None else self.prepare
 
     async def reload(self) -> Reloaded:
-        """Apply the file as it is now, or raise and leave everything as it was."""
+        """Apply the current file, or raise an error and change nothing."""
         async with self._lock:
             for each in self._runtime.routers.values():
                 if not each.away:
@@ -236,7 +236,7 @@ class LiveConfig:
             return await self._take(await asyncio.to_thread(self._stored.offered))
 
     async def prepare(self, runtime: Runtime) -> None:
-        """Give a router that is being loaded the settings of the newest version; raises if they cannot be used here."""
+        """Apply the newest version's settings to a router being loaded; raises an error if they cannot be used here."""
         if runtime.ledger.rollout.config > self.number:
             async with self._lock:
                 await self._follow()
@@ -247,7 +247,7 @@ class LiveConfig:
         runtime.config, runtime.version = _kept(runtime.config, parts[name]), self.number
 
     def seen(self, newest: int) -> tuple[int, str]:
-        """Take the number of the newest version; the one that all routers run here, and why it is not the newest."""
+        """Note the number of the newest version; returns the version in effect here, and why it is not the newest."""
         here = [each for each in self._runtime.routers.values() if each.loaded and not each.away]
         running = min([self.number, *(each.version for each in here)])
         if self._following is not None and not self._following.done():
@@ -282,7 +282,7 @@ class LiveConfig:
             await self._take(await asyncio.to_thread(self._stored.newest))
 
     async def _take(self, version: ConfigVersion) -> Reloaded:
-        """Put a version into effect, unless it is older than the one that runs here."""
+        """Put a version into effect unless it is older than the current one."""
         if self._stored is None or version.number < self.number:
             return Reloaded([], [])
         return await self._install(await asyncio.to_thread(self._stored.config, version), version.number)
@@ -317,7 +317,7 @@ class LiveConfig:
         return Reloaded(**fields)
 
     async def _change_routers(self, wanted: Mapping[str, Config], every: Mapping[str, Runtime]) -> list[str]:
-        """Add and remove routers; the settings that changed so. New ones first: they may be refused."""
+        """Add and remove routers, new ones first as they may be refused; returns the names of changed settings."""
         added, removed = wanted.keys() - every.keys(), every.keys() - wanted.keys()
         shared = {name: getattr(self._runtime.config, name) for name in FIXED if name not in _OF_ITS_OWN}
         for name in sorted(added):
@@ -330,12 +330,12 @@ class LiveConfig:
 
 
 def _kept(old: Config, wanted: Config) -> Config:
-    """The wanted settings, with those that only a restart changes as they are."""
+    """The wanted settings, except those that only a restart changes."""
     return msgspec.structs.replace(wanted, **{name: getattr(old, name) for name in FIXED})
 
 
 def _is_own(part: Config, main: Config, name: str) -> bool:
-    """Whether a router's setting is its own, and not that of the default router."""
+    """Whether a setting belongs to the router itself, not to the default router."""
     return name in _OF_ROUTER or getattr(part, name) != getattr(main, name)
 
 
@@ -344,7 +344,7 @@ def _differences(old: Config, new: Config, names: Collection[str], *, prefix: st
 
 
 async def _apply(runtime: Runtime, new: Config, number: int) -> None:
-    """Change router and agents between two requests; the change is in the log, or it is undone.
+    """Change router and agents between two requests; the change is logged, or undone.
 
     A version that is stored is not undone: it is logged again once the log can be written.
     """
@@ -368,14 +368,14 @@ async def _apply(runtime: Runtime, new: Config, number: int) -> None:
 
 
 def _retire(runtime: Runtime, guards: Mapping[str, Guard]) -> None:
-    """Close those of these guards that are no longer used, once the rounds that began with them are over."""
+    """Close the guards that are no longer used, after the rounds that began with them."""
     for name, guard in guards.items():
         if runtime.guards.get(name) is not guard:
             runtime.background.start(f"retired {name} {id(guard)}", _close(runtime, guard, set(runtime.in_flight)))
 
 
 async def _close(runtime: Runtime, guard: Guard, begun: set[str]) -> None:
-    """Close a guard once the rounds that may have begun with it are over, retries included."""
+    """Close a guard after the rounds that may have begun with it, retries included."""
     try:
         while guard.view().in_flight or begun.intersection(runtime.in_flight):
             await asyncio.sleep(_LOOK_S)

@@ -60,7 +60,7 @@ _REVIEW_EVERY_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Duration (0: until stopped), tasks per second, port, and log; without a database a temporary one."""
+    """Duration (0: until stopped), tasks per second, port, and log (a temporary one without a database)."""
 
     seconds: float = 0.0
     rate: float = 20.0
@@ -112,7 +112,7 @@ async def _serve(server: Any, config: Config) -> None:
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, None], server: Any) -> None:
-    """Run ``work``; a connection that the server refuses or breaks because it is stopping is no error."""
+    """Run ``work``, ignoring connection errors while the server is stopping."""
     import aiohttp
 
     try:
@@ -123,7 +123,7 @@ async def _unless_stopped(work: Coroutine[Any, Any, None], server: Any) -> None:
 
 
 class _Traffic:
-    """Tasks at a steady rate, and one for a person every few seconds."""
+    """Sends tasks at a steady rate, and a task for a person every few seconds."""
 
     def __init__(self, demo: Demo, say: Callable[[str], None], *, server: Any, url: str) -> None:
         self._demo, self._say, self._server, self._url = demo, say, server, url
@@ -162,7 +162,7 @@ class _Traffic:
         task.add_done_callback(self._under_way.discard)
 
     async def _routine(self, session: Any, number: int) -> None:
-        """Ask for a decision, call the agent, report the outcome."""
+        """Request a decision, call the agent, report the outcome."""
         task = {"id": f"task-{number}", "kind": "routine", "text": _routine_text(number), "reference": _LABELS["good"]}
         async with session.post("/v1/decisions", json={"task": task}) as response:
             decision = await response.json()
@@ -182,7 +182,7 @@ class _Traffic:
             await response.read()
 
     async def _review(self, session: Any, number: int) -> None:
-        """A task for a person, with drafts of two agents; every third hides them (blind)."""
+        """Submit a task for a person, with drafts of two agents; every third task hides them (blind)."""
         self._reviews += 1
         try:
             text = _REVIEWS[number % len(_REVIEWS)]

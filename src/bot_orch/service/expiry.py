@@ -20,7 +20,7 @@ _SWEEP_AT_ONCE = 500
 
 
 class Swept(Protocol):
-    """The runtime of a router, as far as this module needs it."""
+    """The part of a router's runtime that this module needs."""
 
     config: Config
     metrics: Metrics
@@ -33,16 +33,16 @@ class Swept(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether the log can be written."""
+        """Whether the log is writable."""
         ...
 
     def save_if_due(self) -> asyncio.Task[None] | None:
-        """Save a snapshot if it is time."""
+        """Save a snapshot if one is due."""
         ...
 
 
 async def sweep_forever(runtime: Swept) -> None:
-    """Censor at every horizon, and save a snapshot when one is due."""
+    """Censor decisions that pass the horizon, and save snapshots when due."""
     while True:
         await asyncio.sleep(min(1.0, runtime.config.router.horizon_s / 4))
         if not runtime.ready:

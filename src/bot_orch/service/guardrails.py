@@ -37,7 +37,7 @@ class Screens:
         self.after = tuple(place for place, each in enumerate(settings) if each.when == "after")
 
     async def changed(self, when: str, document: dict[str, Any]) -> tuple[dict[str, Any], GuardrailConfig | None]:
-        """The document after all guardrails of one side, and the one that has refused it, if any."""
+        """Apply all guardrails of one side; returns the changed document, and the guardrail that refused it, if any."""
         for place in self.before if when == "before" else self.after:
             verdict = await self._ask(place, {"when": when, **document})
             if verdict.get("refuse"):
@@ -79,7 +79,7 @@ def _function(settings: GuardrailConfig, place: int) -> Any:
 
 
 async def _run(command: tuple[str, ...], document: dict[str, Any]) -> Any:
-    """What a program answers: JSON, or nothing; its process group ends with the call."""
+    """Run a program and parse its JSON answer, if any; its process group ends with the call."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,

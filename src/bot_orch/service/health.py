@@ -20,7 +20,7 @@ _TEXT = "ping"
 
 
 class HealthCheck:
-    """Checks one agent from time to time.
+    """Periodic health check of one agent.
 
     A failure counts in the circuit breaker like one of a client's call. A success closes the circuit if a check has
     opened it; a tiny chat, which asks what clients ask, closes it in any case. A check of a ``path`` says less than a
@@ -46,7 +46,7 @@ class HealthCheck:
             await self.check()
 
     async def check(self) -> Ending:
-        """Ask once, and tell the circuit breaker."""
+        """Send one probe, and report its ending to the circuit breaker."""
         ending, breaker = await self._ask(), self._guard.breaker
         before = breaker.state
         if ending is Ending.COMPLETED:

@@ -40,7 +40,7 @@ def _places(record: logging.LogRecord) -> list[str]:
 
 
 class LastingProblem:
-    """What a loop may meet at every turn: logged when it begins, when it changes, and once a minute.
+    """A problem that may recur in a loop: logged when it begins, when it changes, and once a minute.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class LastingProblem:
         return True
 
     def over(self) -> None:
-        """It went well; the next problem is logged at once."""
+        """Reset after a success: the next problem is logged at once."""
         self._last = ""
 
 
@@ -81,5 +81,5 @@ def configure_logs(level: str) -> None:
 
 
 def set_level(level: str) -> None:
-    """Log messages of this level and above."""
+    """Set the log level."""
     logging.getLogger("bot_orch").setLevel(level.upper())

@@ -14,7 +14,7 @@ __all__ = ["ToolLoops", "made_in", "results_in"]
 
 
 class ToolLoops:
-    """Agents by the ids of what they have made (tool calls, responses), in the memory of this process.
+    """Agents by the ids of their tool calls and responses, in memory.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ToolLoops:
         return len(self._made)
 
     def remember(self, token: str, ids: Iterable[str], agent: str) -> None:
-        """Note that an agent has made these for a caller; callers do not share ids."""
+        """Record that an agent produced these ids for a caller; callers do not share ids."""
         until = self._clock() + self._keep_s
         for each in ids:
             self._made[token, each] = agent, until
@@ -52,7 +52,7 @@ class ToolLoops:
             self._made.popitem(last=False)
 
     def agent_of(self, token: str, ids: Iterable[str]) -> str | None:
-        """The agent that made the first of these that is known."""
+        """The agent behind the first known id; None if all are unknown."""
         for each in ids:
             agent, until = self._made.get((token, each), ("", 0.0))
             if agent and self._clock() < until:
@@ -61,7 +61,7 @@ class ToolLoops:
 
 
 def made_in(reply: CallReply) -> tuple[str, ...]:
-    """Ids of what an answer holds: as its agent says, or those of the tool calls in its chat completion."""
+    """Ids of the tool calls or responses in an answer."""
     if reply.made or reply.raw is None or reply.output is not None or b'"tool_calls"' not in reply.raw:
         return reply.made
     try:

@@ -135,7 +135,7 @@ class Metrics:
         return iter(self._registry.collect())
 
     def _one(self, name: str, labels: dict[str, str]) -> Any:
-        """One series; ``labels`` of the library looks it up more slowly."""
+        """One labelled series, cached because the library's ``labels`` is slower."""
         key = (name, *labels.items())
         found = self._series.get(key)
         if found is None:
@@ -153,7 +153,7 @@ class Metrics:
 
 
 def exposition(parts: Iterable[tuple[Mapping[str, str], Metrics, Gauges]]) -> str:
-    """The metrics of some routers, each with labels of its own, in the text format of Prometheus."""
+    """The metrics of some routers, each with its own labels, in the Prometheus text format."""
     families: dict[str, Metric] = {}
     for labels, metrics, gauges in parts:
         for family in metrics.collect():
@@ -167,7 +167,7 @@ def exposition(parts: Iterable[tuple[Mapping[str, str], Metrics, Gauges]]) -> st
 
 
 def merged(texts: Iterable[str]) -> str:
-    r"""Metrics of several processes as one text, with sums of what several have counted.
+    r"""Merge metrics of several processes into one text, summing common series.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def _add(families: dict[str, Metric], family: Metric, labels: Mapping[str, str])
 
 
 class _Families:
-    """What the library writes: anything that collects."""
+    """Interface of the library's exposition: anything with ``collect``."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

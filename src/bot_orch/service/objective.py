@@ -1,4 +1,4 @@
-"""The objective in the user's units: weights and limits of the configuration as those of the engine."""
+"""Converts the objective from the configuration's units to the engine's weights and limits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def wanted_constraints(settings: RouterConfig) -> tuple[Constraint, ...]:
 
 
 def wanted_guarantee(settings: RouterConfig) -> Guarantee | None:
-    """The promise about quality; None without one."""
+    """The configured quality guarantee; None without one."""
     try:
         return Guarantee.from_spec(settings.guarantee) if settings.guarantee else None
     except InvalidInputError as error:
@@ -62,7 +62,7 @@ def wanted_guarantee(settings: RouterConfig) -> Guarantee | None:
 
 
 def idle_prices(config: Config) -> tuple[str, str] | None:
-    """A setting that looks as if it saved dollars, and does not, with the remedy; None if there is none."""
+    """A setting that seems to save dollars but has no effect, with the remedy; None if there is none."""
     priced = any(each.price for each in config.agents)
     saves = any(isinstance(each, Quality) for each in wanted_constraints(config.router))
     if saves and not priced:
@@ -95,7 +95,7 @@ def dollar_weight(prices: Sequence[float]) -> float:
 
 
 def idle_weight(config: Config) -> tuple[float, Sequence[float]] | None:
-    """How far the weight of dollars moves scores apart at the prices of the agents, if that is next to nothing.
+    """The largest effect of the dollar weight on scores at the agents' prices, if it is negligible.
 
     None if it matters, if there is none, or if fewer than two agents have a price.
     """
@@ -108,7 +108,7 @@ def idle_weight(config: Config) -> tuple[float, Sequence[float]] | None:
 
 
 def _counts_dollars(settings: RouterConfig) -> bool:
-    """Whether dollars steer the choice, or limit it."""
+    """Whether dollars influence or limit the choice."""
     limits = wanted_constraints(settings)
     budget = settings.budget.per_request_usd, settings.budget.window_usd
     limited = any(isinstance(each, Budget | Quality) for each in limits) or any(each is not None for each in budget)

@@ -1,4 +1,4 @@
-"""Errors and the HTTP answers they get, all of one shape: that of OpenAI's API, which its clients can read."""
+"""Errors and their HTTP answers, all in the format of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LATER = frozenset({429, 503})
 
 
 class StorageError(BotOrchError):
-    """The log cannot be written at the moment; nothing that failed was acknowledged."""
+    """The log cannot be written at the moment; failed writes were never acknowledged."""
 
 
 class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
@@ -90,7 +90,7 @@ def problem_reply(problem: Problem) -> Reply:
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """Map an expected exception to a problem; ``None`` for a defect of the service."""
+    """Map an expected exception to a problem; ``None`` for unexpected ones."""
     match error:
         case Problem():
             return error
@@ -114,7 +114,7 @@ def problem_of(error: Exception) -> Problem | None:
 
 
 def _invalid(said: str) -> Problem:
-    """A body of the wrong shape; what the decoder says names types and fields, never values."""
+    """The problem for a body of the wrong shape; decoder messages name types and fields, never values."""
     what, _, where = said.partition(" - at `$")
     field = where.rstrip("`").lstrip(".")
     unknown = re.search(r"unknown field `(.{1,80})`", what)

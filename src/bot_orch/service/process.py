@@ -1,4 +1,4 @@
-"""The server process: says where it listens once it does, reloads on SIGHUP, drains requests when it is stopped."""
+"""The server process: announces its address, reloads on SIGHUP, drains requests at a stop."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ServiceProcess(uvicorn.Server):
             ending.cancel()
 
     async def _take_post(self, worker: Worker) -> None:
-        """Answer the other workers, and stop when their parent is gone."""
+        """Answer the other workers, and stop when the parent exits."""
         loop = asyncio.get_running_loop()
         self.servers.append(await loop.create_unix_server(self._protocol, sock=worker.listening))
         if worker.reach is not None:

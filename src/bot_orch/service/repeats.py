@@ -1,4 +1,4 @@
-"""Answers kept for repeated requests: the same ``Idempotency-Key`` gets the same answer, and the agent one call."""
+"""Stored answers for repeated requests: the same ``Idempotency-Key`` gets the same answer from a single call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Slot:
 
 
 class Repeats:
-    """Complete answers by key, in the memory of this process; failures are not kept.
+    """Complete answers by key, in memory; failures are not stored.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Repeats:
         return len(self._kept)
 
     async def claim(self, key: str, digest: bytes) -> KeptAnswer | None:
-        """The answer kept under a key, after a wait if it is under way; ``None`` leaves it to the caller to answer.
+        """The stored answer of a key, waiting if it is in progress; ``None`` if the caller must produce it.
 
         That caller must call :meth:`keep` or :meth:`drop`. A key with another body is a :class:`Problem`.
         """
@@ -78,7 +78,7 @@ class Repeats:
         return None
 
     def keep(self, key: str, answer: KeptAnswer) -> None:
-        """Keep the answer to a claimed key."""
+        """Store the answer of a claimed key."""
         slot, size = self._slots[key], len(answer.body)
         if size > self._most_bytes // 4:
             self.drop(key)
@@ -91,7 +91,7 @@ class Repeats:
             self.drop(next(iter(self._kept)))
 
     def drop(self, key: str) -> None:
-        """Forget a key; requests that wait for its answer go on by themselves, one after the other."""
+        """Release a key; requests waiting for its answer proceed one after the other."""
         slot = self._slots.pop(key, None)
         self.size -= self._kept.pop(key, 0)
         if slot is not None:

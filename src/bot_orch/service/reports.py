@@ -1,4 +1,4 @@
-"""Who reported an outcome, and the feedback id that says so in the log."""
+"""Sources of reported outcomes, and the feedback ids that encode them in the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ReportSource", "effect_of", "feedback_id", "source_of"]
 
 
 class ReportSource(Enum):
-    """Who chose the id of a report; the value is its prefix in the log."""
+    """The source of a report's id; the value is its prefix in the log."""
 
     CALLER = ""
     CONTENT = "auto-"
@@ -35,7 +35,7 @@ def feedback_id(source: ReportSource, name: str) -> str:
 
 
 def effect_of(router: Orchestrator, outcome: Outcome) -> str:
-    """How the first report on a decision counts: ``learned``, or ``noted`` if it ends without a reward.
+    """How the first report on a decision counts: ``learned``, or ``noted`` without a reward.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def effect_of(router: Orchestrator, outcome: Outcome) -> str:
 
 
 def source_of(event: FeedbackGiven) -> ReportSource:
-    """Who made a report.
+    """The source of a report.
 
     Examples
     --------

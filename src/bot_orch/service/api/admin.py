@@ -50,7 +50,7 @@ async def ready(request: Request) -> Reply:
 
 
 async def metrics(request: Request) -> Reply:
-    """``GET /metrics``: of all routers, unless the path names one; with several, their names are labels."""
+    """``GET /metrics``: metrics of all routers, labelled by router if there are several, or of the one in the path."""
     runtime = request.runtime
     text = exposition(_parts(runtime, [runtime.config.name] if request.prefix else runtime.peers))
     if runtime.forwarder is not None and not request.prefix and not alone(request.headers):
@@ -60,7 +60,7 @@ async def metrics(request: Request) -> Reply:
 
 
 def _parts(runtime: Runtime, names: Iterable[str]) -> Iterator[tuple[Mapping[str, str], Metrics, Gauges]]:
-    """The metrics of some routers, or of the only one."""
+    """The metrics of the named routers, or of the only one."""
     if not runtime.peers:
         yield {}, runtime.metrics, _gauges(runtime)
         return
@@ -72,7 +72,7 @@ def _parts(runtime: Runtime, names: Iterable[str]) -> Iterator[tuple[Mapping[str
 
 
 def _gauges(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Values that are read when they are asked for."""
+    """Values that are read at the time of the request."""
     writer, ledger = runtime.writer, runtime.ledger
     states = ("closed", "open", "half_open")
     circuit: list[tuple[dict[str, str], float]] = []
@@ -143,7 +143,7 @@ async def kill_switch(request: Request) -> Reply:
 
 
 async def reload(request: Request) -> Reply:
-    """``POST /v1/admin/reload``: apply the configuration file as it is now."""
+    """``POST /v1/admin/reload``: read and apply the configuration file."""
     if request.runtime.reload is None:
         raise Problem(409, "no_file", "this service was not started from a file; restart it")
     found = await request.runtime.reload()
@@ -176,7 +176,7 @@ async def state(request: Request) -> Reply:
 
 
 async def drain(request: Request) -> Reply:
-    """``POST /v1/admin/agents/{id}/drain``: no new work for the agent; what it has begun goes on."""
+    """``POST /v1/admin/agents/{id}/drain``: stop sending work to the agent; calls in progress continue."""
     return await _note(request, DRAINED)
 
 
@@ -186,7 +186,7 @@ async def resume(request: Request) -> Reply:
 
 
 async def _note(request: Request, topic: str) -> Reply:
-    """Log the change unless it holds already; the next start, or the next owner, reads it from the log."""
+    """Log the change unless it is already in effect; the next start, or the next owner, reads it from the log."""
     runtime, name = request.runtime, request.params["id"]
     if name not in runtime.ledger.router.agents:
         raise Problem(404, "unknown_agent", "there is no such agent; see /v1/agents")

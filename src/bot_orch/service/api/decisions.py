@@ -45,7 +45,7 @@ _LONGEST_KEY = 256
 
 
 class KeySpace(StrEnum):
-    """What an idempotency key in the log is for; the value is its prefix there."""
+    """Purpose of an idempotency key in the log; the value is its prefix there."""
 
     DECISION = "d"
     FEEDBACK = "f"
@@ -53,7 +53,7 @@ class KeySpace(StrEnum):
     CHAT = "c"
 
     def of(self, tenant: str) -> str:
-        """The prefix of a tenant's keys: they are free for everybody else.
+        """The prefix of a tenant's keys, so that keys of different tenants never collide.
 
         Examples
         --------
@@ -137,7 +137,7 @@ async def explain(request: Request) -> Reply:
 
 
 def may_see(caller: Caller, known_as: str, token: str) -> bool:
-    """Whether a caller may see what ``token`` has asked for: its own, and an admin everything of its tenant.
+    """Whether a caller may see a request of ``token``: its own requests, or with the scope admin all of its tenant.
 
     An admin without a tenant sees everything.
     """
@@ -147,7 +147,7 @@ def may_see(caller: Caller, known_as: str, token: str) -> bool:
 
 
 def session_of(request: Request, named: str | None) -> str | None:
-    """A session as the log has it; a caller without a tenant may not name one as those of a tenant are named."""
+    """The session as stored in the log; callers without a tenant cannot use a name reserved for a tenant's sessions."""
     owner, sep, _ = (named or "").partition(":")
     if sep and not request.caller.tenant and owner in request.runtime.config.tenants:
         message = "session: begins like the sessions of a tenant; choose another name"
@@ -156,7 +156,7 @@ def session_of(request: Request, named: str | None) -> str | None:
 
 
 def _unknown() -> Problem:
-    """PeerAnswer also of what the caller may not see."""
+    """The error for unknown decisions, and for decisions that the caller may not see."""
     message = "there is no such decision of this token; use the id that was answered, or a token with the scope admin"
     return Problem(404, "unknown_decision", message, param="id")
 
@@ -204,7 +204,7 @@ def attempt_view(request: Request, event: AttemptEnded) -> AttemptView:
 
 
 def record_of(task: TaskBody) -> TaskRecord:
-    """The task as it is logged: without its text."""
+    """The task as it is logged, without its text."""
     return TaskRecord(task.id, task.kind, nan_for_null(task.features), task.reference, task.profiles, task.claims)
 
 
@@ -219,7 +219,7 @@ def idempotency_key(request: Request, space: KeySpace) -> str | None:
 
 
 def _own_id(request: Request) -> tuple[str, ...]:
-    """The decision id that the caller asks for, as the log has it, if it may be one."""
+    """The decision id that the caller asks for, as stored in the log, if it is valid."""
     body: DecisionRequest = request.body
     if body.id is None:
         return ()
@@ -254,7 +254,7 @@ def _outcome(row: Row, event: FeedbackGiven | Censored) -> OutcomeView:
 
 
 def check_in_log(runtime: Runtime, known_as: str, param: str) -> None:
-    """Refuse an id that was made before the first event that the log still holds."""
+    """Refuse an id that is older than the first event in the log."""
     made_us, archived_us = time_of(known_as), runtime.writer.archived_us  # 0 without an archive
     if made_us is not None and archived_us and made_us <= archived_us:
         message = f"{param}: is older than the log, whose first events are in an archive; an operator can read them"

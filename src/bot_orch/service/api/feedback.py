@@ -136,18 +136,18 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
 
 
 def _judge_of(runtime: Runtime, body: OutcomeReport) -> str:
-    """The judge that the caller is; empty for what is no judgement."""
+    """The name of the judge that the caller stands for; empty if the report is not a judgement."""
     return "" if body.audit or body.shown or body.reward is None else thumbs_of(runtime.config)
 
 
 def _agent_in(rows: list[Row]) -> str:
-    """The agent of a decision, given the rows about it; empty if there is no such decision yet."""
+    """The agent of a decision, given its rows in the log; empty if the decision is unknown."""
     events = (row.event() for row in rows if row.holds(DecisionMade))
     return next((event.agent for event in events if isinstance(event, DecisionMade)), "")
 
 
 class _Judgement(NamedTuple):
-    """How a report counts, and whether it has been logged before."""
+    """How a report counts, and whether it was logged before."""
 
     effect: str
     duplicate: bool = False
@@ -173,7 +173,7 @@ def _event(body: OutcomeReport, known_as: str, effect: str, *, judge: str = "", 
 
 
 def _of_pending(runtime: Runtime, body: OutcomeReport, known_as: str) -> _Judgement:
-    """How a report counts whose decision waits for an outcome."""
+    """How a report about a pending decision counts."""
     if not body.shown:
         return _Judgement(effect_of(runtime.ledger.router, _event(body, known_as, "").outcome()))
     if body.output is None:
@@ -195,7 +195,7 @@ def _repeated(known: Known, decision_id: str, known_as: str) -> FeedbackView:
 
 
 def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: str) -> _Judgement:
-    """How a report counts whose decision is not pending, given all rows about that decision."""
+    """How a report about a decision that is not pending counts, given all rows about that decision."""
     runtime, tenant = request.runtime, request.caller.tenant
     events = [row.event() for row in rows]
     reports = [event for event in events if isinstance(event, FeedbackGiven) and event.effect != "shown"]

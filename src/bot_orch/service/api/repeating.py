@@ -1,4 +1,4 @@
-"""A handler whose answers are kept under the caller's ``Idempotency-Key``, streamed ones too."""
+"""Handlers whose answers, streamed ones included, are stored under the caller's ``Idempotency-Key``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.completed", 
 
 
 async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Reply | StreamedReply:
-    """The handler's answer; with a key that has one already, that one."""
+    """Call the handler, or return the stored answer of the same idempotency key."""
     key = idempotency_key(request, space)
     if key is None:
         return await handler(request)
@@ -38,7 +38,7 @@ async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Re
 
 
 async def answer_cached(request: Request, endpoint: str, handler: Handler) -> Reply | StreamedReply:
-    """The handler's answer, or that to exactly the same request of the same caller, if the service keeps them."""
+    """Call the handler, or return the cached answer to an identical request of the same caller."""
     cache = request.runtime.cache
     if cache is None:
         return await handler(request)
@@ -53,7 +53,7 @@ async def answer_cached(request: Request, endpoint: str, handler: Handler) -> Re
 
 
 async def _keeping(request: Request, repeats: Repeats, key: str, *, handler: Handler) -> Reply | StreamedReply:
-    """The handler's answer, kept under a key that this request has claimed."""
+    """Call the handler and store its answer under the key claimed by this request."""
     try:
         before = set(request.headers_out)
         answer = await handler(request)
@@ -69,7 +69,7 @@ async def _keeping(request: Request, repeats: Repeats, key: str, *, handler: Han
 
 
 class _Recording:
-    """The pieces of a stream, kept once the last has been sent; whatever ends it sooner frees the key."""
+    """Records the chunks of a stream and stores them after the last one; any other ending frees the key."""
 
     def __init__(self, stream: StreamedReply, repeats: Repeats, key: str, *, headers: dict[str, str]) -> None:
         self._stream, self._headers = stream, headers

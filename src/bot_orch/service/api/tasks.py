@@ -82,7 +82,7 @@ async def show(request: Request) -> Reply:
 
 
 async def resume(runtime: Runtime) -> None:
-    """After a restart or a move, continue background rounds and end the others as failed."""
+    """After a restart or a move, continue background rounds and mark the others as failed."""
     asked = await _asked(runtime) if runtime.ledger.tasks else {}
     for task_id, event in list(runtime.ledger.tasks.items()):
         if event.background:
@@ -208,7 +208,7 @@ async def _known(request: Request, known: Known, digest: bytes | None) -> Reply:
 
 
 async def _view(request: Request, task_id: str, *, check: bool = False) -> TaskView:
-    """The task as its caller sees it; ``check`` whose it is."""
+    """The task as its caller sees it; ``check`` verifies that the caller may see it."""
     rows = await request.runtime.writer.about(task_id)
     events = [row.event() for row in rows]
     submitted = next((event for event in events if isinstance(event, TaskSubmitted)), None)

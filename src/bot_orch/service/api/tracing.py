@@ -14,7 +14,7 @@ _LONGEST = 512
 
 
 def trace_headers(request: Request) -> dict[str, str]:
-    """What to pass on to agents; the answer gets the request's id, a new one if the caller gave none.
+    """Headers to pass to agents; the answer gets the request's id, or a new one.
 
     A value that is not printable ASCII, or too long, is left out.
     """

@@ -1,4 +1,4 @@
-"""What a router tells about itself: tests, judges, the objective, routers, spending."""
+"""Read-only views of a router: tests, judges, the objective, routers, spending."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def spending(request: Request) -> Reply:
 
 
 def _spent(log: Log, by: SpendKey, *, from_us: int, to_us: int, tenant: str | None) -> SpendView:
-    """Two passes with tags, where a dollar may stand in several lines."""
+    """Sum the spending; tags need two passes, because a dollar may appear in several lines."""
     span = {"from_us": from_us, "to_us": to_us}
     lines = spent(log, by, **span, tenant=tenant)
     total = total_usd(log, **span, tenant=tenant) if by == "tag" else sum(line.cost_usd for line in lines)
@@ -129,7 +129,7 @@ def _certificate(router: Orchestrator) -> CertificateView | None:
 
 
 async def routers(request: Request) -> Reply:
-    """``GET /v1/routers``: those that the caller's token may use, the default one first."""
+    """``GET /v1/routers``: the routers that the caller's token may use, the default one first."""
     runtime, caller = request.runtime, request.caller
     every = runtime.peers or {runtime.config.name: runtime}
     default = next(iter(every))

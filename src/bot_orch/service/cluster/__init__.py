@@ -1,1 +1,1 @@
-"""Several processes that share the routers of a service: who serves which, and requests passed on to the right one."""
+"""Processes that share the routers of a service: ownership of routers, and forwarding of requests to the owner."""

@@ -1,4 +1,4 @@
-"""Requests for routers that another process owns: passed on whole, with bodies streamed both ways.
+"""Forwards requests for routers that another process owns, with bodies streamed in both directions.
 
 The client's own headers go along, its token among them, and are checked again where they arrive. A header names the
 router; a request that has it is never passed on again, so there are no loops. A process that does not serve the router
@@ -69,7 +69,7 @@ Serve = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class Elsewhere(Exception):  # noqa: N818  no error: it says where to go on
-    """A request is for a router of another process, or was answered there; ``raw`` is its body if that was read."""
+    """Raised for a request to a router of another process, or answered there; ``raw`` is the body if it was read."""
 
     def __init__(self, router: str = "", raw: bytes | bytearray | None = None) -> None:
         super().__init__(router)
@@ -78,7 +78,7 @@ class Elsewhere(Exception):  # noqa: N818  no error: it says where to go on
 
 @dataclass(slots=True)
 class Exchange:
-    """One HTTP exchange of ASGI, with the body as far as it was read."""
+    """One ASGI HTTP exchange, with the part of the body that was read."""
 
     scope: Any
     receive: Any
@@ -88,14 +88,14 @@ class Exchange:
 
 
 class PeerAnswer(NamedTuple):
-    """What another process says."""
+    """The answer of another process."""
 
     status: int
     body: bytes
 
 
 class Member(NamedTuple):
-    """Another process.
+    """Another process of the cluster.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Member(NamedTuple):
 
 
 class Directory:
-    """Who serves which router; waits for changes.
+    """Maps routers to the processes that own them; waits for changes.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Directory:
         self._news = asyncio.Event()
 
     def set(self, owners: Mapping[str, int], members: Collection[Member]) -> None:
-        """Take what is known by now."""
+        """Replace the known owners and members."""
         found = {each.number: each for each in members if each.number != self.own}
         if dict(owners) != dict(self._owners) or found != self.members:
             self._owners, self.members = dict(owners), found
@@ -135,22 +135,22 @@ class Directory:
             self._news = asyncio.Event()
 
     def owner(self, router: str) -> int | None:
-        """The process that serves a router; ``None`` if that is not known."""
+        """The number of the process that owns a router; ``None`` if unknown."""
         return self._owners.get(router)
 
     def of(self, router: str) -> Member | None:
-        """The other process that serves a router."""
+        """The other process that owns a router; ``None`` if this process owns it, or none is known."""
         return self.members.get(self._owners.get(router, self.own))
 
     async def changed(self, wait_s: float) -> None:
-        """Return after a change, or after some seconds."""
+        """Wait for a change, for at most ``wait_s`` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._news.wait()
 
 
 class Forwarder:
-    """Passes requests on to other processes, and asks them.
+    """Forwards requests to other processes, and queries them.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Forwarder:
         self.problem: str | None = None  # why this process knows nothing about the others
 
     async def pass_on(self, router: str, exchange: Exchange) -> None:
-        """Let the process that serves a router answer; 503 if there is none for too long."""
+        """Forward a request to the owner of a router; 503 if there is none for too long."""
         loop, mine = asyncio.get_running_loop(), self.directory
         until = loop.time() + self._wait_s
         await _read_small(exchange)
@@ -190,7 +190,7 @@ class Forwarder:
             await mine.changed(min(left_s, _LOOK_S))
 
     async def offer(self, exchange: Exchange, routers: Set[str]) -> bool:
-        """Let the process answer that knows what a request is about; False if none does, and nothing was done.
+        """Forward a request to the process that knows its subject; False, without an effect, if none does.
 
         ``routers`` are those that may know it; while one of them has no owner, the answer is unknown.
         """
@@ -216,7 +216,7 @@ class Forwarder:
     async def ask(
         self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False
     ) -> list[PeerAnswer]:
-        """The answers of all others to a request that each of them answers for itself alone.
+        """Send a request to all other processes and collect their answers.
 
         ``near`` asks only those behind the same port. One that does not answer says 503.
         """
@@ -225,7 +225,7 @@ class Forwarder:
         return await asyncio.gather(*(self._ask(each, method, path, headers=kept) for each in asked))
 
     def check(self) -> None:
-        """Raise a :class:`Problem` if this process does not know who serves what."""
+        """Raise a :class:`Problem` if this process does not know the owners of routers."""
         if self.problem is not None:
             raise Problem(503, "not_ready", self.problem, headers={"retry-after": "1"})
 
@@ -307,12 +307,12 @@ class Forwarder:
             raise broken(router) from error
 
     async def _lost(self, other: Member) -> None:
-        """Return when another process is not there any more."""
+        """Return when another process has left the cluster."""
         while other.number in self.directory.members:
             await self.directory.changed(3600.0)
 
     def _session(self, other: Member) -> tuple[aiohttp.ClientSession, str]:
-        """The connections to another process, and how its addresses begin."""
+        """The client session for another process, and its base URL."""
         if other.address not in self._sessions:
             connector: aiohttp.BaseConnector
             if other.near:
@@ -333,7 +333,7 @@ class Forwarder:
         return nobody(router)
 
     def count(self, router: str, how: str) -> None:
-        """Count what became of a request."""
+        """Count a request by how it was handled."""
         own = str(self.directory.own)
         self.counts.count("bot_orch_passed_on_total", process=own, router=router, how=how)
 
@@ -354,7 +354,7 @@ def nobody(router: str) -> Problem:
 
 
 def alone(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a process is asked for itself alone, by another one."""
+    """Whether another process asks for this process's own answer only."""
     return ROUTER_HEADER in headers
 
 
@@ -365,7 +365,7 @@ def moved(router: str, *, here: Set[str] = frozenset()) -> Problem:
 
 
 def process_name() -> str:
-    """What other processes call this one: its machine and its number."""
+    """The name of this process in the cluster: host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -382,7 +382,7 @@ async def _relay(answer: aiohttp.ClientResponse, send: Any) -> None:
 
 
 async def _read_small(exchange: Exchange) -> None:
-    """Read a small body, or that there is none, so that the request can be sent again."""
+    """Read a small or empty body, so that the request can be sent again."""
     if exchange.raw is not None:
         return
     headers = dict(exchange.scope["headers"])

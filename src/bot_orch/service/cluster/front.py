@@ -1,4 +1,4 @@
-"""A front's side of chats whose router another process owns: it asks the owner, calls agents and streams."""
+"""The front's side of chats whose router another process owns: it queries the owner, calls agents and streams."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def carries(config: Config) -> bool:
-    """Whether fronts carry the chats of a router.
+    """Whether fronts can serve chats of a router.
 
     Not if the owner has to see a whole request or answer before the next one does: for guardrails, the cache and
     traces; nor if people answer, at the owner.
@@ -63,7 +63,7 @@ def carries(config: Config) -> bool:
 
 
 def sees_text(config: Config) -> bool:
-    """Whether the owner of a router needs the texts of chats and answers: for judges, audits and shadows."""
+    """Whether a router's owner needs the texts of chats and answers, for judges, audits or shadow calls."""
     return bool(config.judges or config.audit is not None or any(each.shadow is not None for each in config.agents))
 
 
@@ -72,7 +72,7 @@ class OwnedHereError(Exception):
 
 
 class Owners:
-    """Connections to the owners of routers, one for each, and the agents that are called for them.
+    """Connections to the owners of routers, one each, and the agents to call for them.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Owners:
             await self.directory.changed(min(_LOOK_S, max(0.0, until - loop.time())))
 
     def begin(self, round_: CarriedRound) -> int:
-        """Take messages for a chat; its number."""
+        """Register a chat to receive messages; returns its number."""
         self._last += 1
         self._rounds[self._last] = round_
         return self._last
@@ -117,7 +117,7 @@ class Owners:
         self._rounds.pop(number, None)
 
     def guard(self, router: str, agent: AgentConfig) -> Guard:
-        """An agent with its timeouts; what else guards it is the owner's."""
+        """The agent with its timeouts only; the owner applies all other limits."""
         known = self._guards.get((router, agent.id))
         if known is not None and (known[0] is agent or called_alike(known[0], agent)):
             return known[1]
@@ -177,7 +177,7 @@ class Owners:
 
 
 class CarriedRound:
-    """A chat of a router that another process owns; it has the interface of a :class:`Round`.
+    """A chat of a router that another process owns, with the interface of a :class:`Round`.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class CarriedRound:
         self._frame = AnswerFrame("", "auto", 0)
 
     def take(self, message: Any) -> None:
-        """Take a message of the owner; ``None`` if it is gone."""
+        """Handle a message of the owner; ``None`` means that the connection is lost."""
         if message is None or isinstance(message, Stop):
             self._stopped = True
             if self._working is not None:
@@ -221,7 +221,7 @@ class CarriedRound:
         return self._frame
 
     async def run(self) -> CallReply:
-        """Call agents until one answers; its answer."""
+        """Call agents until one answers; returns the answer."""
         try:
             decided = await self._first_call()
             while True:
@@ -240,7 +240,7 @@ class CarriedRound:
             self._end()
 
     async def stream(self) -> AsyncIterator[Chunk]:
-        """The answer in chunks; another agent is asked only before the first chunk."""
+        """Stream the answer in chunks; falls back to another agent only before the first chunk."""
         try:
             decided = await self._first_call()
             while True:
@@ -269,7 +269,7 @@ class CarriedRound:
             self._end()
 
     async def _first_call(self) -> Call:
-        """The first decision; the chat begins again if its router moves before there is one."""
+        """Wait for the first decision; start again if the router moves before there is one."""
         while True:
             self.connection = await self._owners.connection(self.router)
             self.number = self._owners.begin(self)
@@ -298,7 +298,7 @@ class CarriedRound:
         self._over = not self._begin.stream
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
-        """The result; ``None`` if the owner does not want it any more, or is gone."""
+        """Await the result; ``None`` if the owner cancels it or is gone."""
         working: asyncio.Future[T] = asyncio.ensure_future(work)
         self._working = working
         if self._stopped:
@@ -320,7 +320,7 @@ class CarriedRound:
         return self._owners.guard(self.router, agent), request
 
     def _shown(self, reply: CallReply) -> CallReply:
-        """What the owner needs of an answer."""
+        """The part of an answer that the owner needs."""
         named = reply.extra.get("completion_id")
         extra = {"completion_id": named} if isinstance(named, str) else {}
         reply = replace(reply, extra=extra, made=made_in(reply))

@@ -1,4 +1,4 @@
-"""Heartbeats and leases of a process, in a thread and over a connection of its own."""
+"""Heartbeats and leases of a process, in a separate thread with a separate connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def elapsed_s() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """What a heartbeat has shown.
+    """Result of a heartbeat.
 
     ``began`` is the time before it was sent: the leases of ``held`` that it has renewed are valid from then on.
     ``ahead_s`` is how far our clock is ahead of the server's.
@@ -44,7 +44,7 @@ class Beat:
 
 
 class HeartbeatThread(threading.Thread):
-    """Beats, renews what is held, and runs other statements in between.
+    """Sends heartbeats, renews leases, and runs other statements in between.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class HeartbeatThread(threading.Thread):
         self.answered = elapsed_s()  # when the rest of the process has last taken a beat
 
     def claim(self, stream: str) -> Future[Claimed | None]:
-        """Become the owner of a stream; it is renewed from then on."""
+        """Claim ownership of a stream and renew it from then on."""
         return self._submit(lambda: self._claim(stream))
 
     def release(self, stream: str, claimed: Claimed, heir: int | None = None) -> Future[None]:
@@ -95,7 +95,7 @@ class HeartbeatThread(threading.Thread):
         return self._submit(lambda: self._table.notify(messages))
 
     def end(self) -> None:
-        """Leave, and stop after what was submitted before; what is submitted later fails."""
+        """Leave the cluster and stop after the jobs submitted so far; later jobs fail."""
         self._ending = True
         if self.ident is None:  # it was never started
             self._refuse_the_rest()
@@ -138,7 +138,7 @@ class HeartbeatThread(threading.Thread):
             self._seen(Beat(view=view, began=began, held=held, ahead_s=(ours_us - view.clock_us) / 1e6))
 
     def _wait(self, wait_s: float) -> bool:
-        """Wait for a job or for news; True if there are news."""
+        """Wait for a job or a notification; returns whether there are notifications of leases."""
         news = self._table.descriptor()
         if news is not None and self._take_news():  # what came while a statement ran
             return True
@@ -149,7 +149,7 @@ class HeartbeatThread(threading.Thread):
         return news is not None and news in found and self._take_news()
 
     def _take_news(self) -> bool:
-        """Take what was announced; True if there are news of leases."""
+        """Read notifications; returns whether leases have changed."""
         try:
             found = self._table.news()
         except Exception:  # the beat will say what is wrong

@@ -57,7 +57,7 @@ class RoundServer:
         self._inheriting: set[asyncio.Task[None]] = set()
 
     def protocol(self) -> MessageConnection:
-        """The protocol of one connection."""
+        """A new protocol object for one connection."""
         made = MessageConnection(FROM_FRONT, self._take, self._lost)
         self._connections.add(made)
         return made
@@ -164,7 +164,7 @@ class RoundServer:
 
 
 class _Carrier:
-    """Calls agents through the front that has begun a chat; it is the :class:`AgentRunner` of its calls.
+    """Calls agents through the front that began a chat; it is the :class:`AgentRunner` of these calls.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class _Carrier:
         self._connection.send(message)
 
     def take(self, message: First | Done | Failed | Cancel) -> None:
-        """Take a message of the front."""
+        """Handle a message of the front."""
         if isinstance(message, Cancel):
             self.usage = message.usage
             if self.task is not None:
@@ -193,7 +193,7 @@ class _Carrier:
             self._inbox.put_nowait(message)
 
     def go(self, headers: dict[str, str]) -> None:
-        """Say that the last decision is on disk."""
+        """Tell the front that the last decision is on disk."""
         if self.round is not None:
             frame = self.round.frame()
             self.send(Go(self._number, headers | self.round.headers(), frame.decision_id, frame.agent, frame.created_s))
@@ -206,7 +206,7 @@ class _Carrier:
         return message.reply if isinstance(message, Done) else CallReply()
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """See :class:`AgentRunner`: a chunk when there is content, and one at the end."""
+        """See :class:`AgentRunner`: one chunk when content begins, and one at the end."""
         message = await self._asked(request)
         while isinstance(message, First):
             yield Chunk(more=True)

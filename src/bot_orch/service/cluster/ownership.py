@@ -133,7 +133,7 @@ class OwnerCluster:
         return number
 
     def listening(self, port: int) -> None:
-        """Take part from now on: others reach this process at its port."""
+        """Join the cluster: other processes can reach this one at its port."""
         if self._thread is None or self._listening:
             return
         host = self._host if ":" in self._host.rpartition("]")[2] else f"{self._host}:{port}"
@@ -143,7 +143,7 @@ class OwnerCluster:
         self._thread.start()
 
     async def leave(self) -> None:
-        """Leave all routers to others; requests are passed on to them."""
+        """Hand all routers over to other processes; requests are forwarded to them."""
         if self._leaving or self._thread is None:
             return
         self._leaving = True
@@ -222,7 +222,7 @@ class OwnerCluster:
         return [each.id for each in self._view.processes.values() if each.address and each.id != self._table.id]
 
     def _successors(self) -> dict[str, int]:
-        """Who should serve the routers of this process once it is gone."""
+        """The processes that should take over the routers of this one."""
         table = {}
         for name in {} if self._routers is None else self._routers.routers:
             lease = self._view.leases.get(self._stream(name))
@@ -240,7 +240,7 @@ class OwnerCluster:
             self.forwarder.problem = "the table of owners cannot be reached"
 
     def _seen(self, beat: Beat) -> None:
-        """Take what a beat has shown, and do what follows from it."""
+        """Process the result of a heartbeat."""
         if self._thread is None or self._routers is None:
             return
         self._thread.answered = elapsed_s()
@@ -261,7 +261,7 @@ class OwnerCluster:
             self._place()
 
     def _heed_clock(self, ahead_s: float) -> None:
-        """Leave all routers while the clock is ahead of the server's: what they write would pull the log's time ahead.
+        """Give up all routers while the clock is ahead of the server's: their events would move the log's time ahead.
 
         Without an address nothing is placed here; requests are still passed on.
         """
@@ -277,7 +277,7 @@ class OwnerCluster:
             _log.warning("the clock is right again", extra={"fields": {"ahead_s": ahead_s}})
 
     def _place(self) -> None:
-        """Claim and leave routers, so that each comes to be where it should be."""
+        """Claim and give up routers to reach the planned placement."""
         routers = self._routers.routers if self._routers is not None else {}
         leases, own = self._view.leases, self._table.id
         table = {}
@@ -303,7 +303,7 @@ class OwnerCluster:
             self._begin(name, self._forget(name))
 
     def _should_give(self, name: str, goal: int) -> bool:
-        """Whether to leave a router: one that has been here for a while, and would be better elsewhere for some beats.
+        """Whether to give up a router: it has been here for a while, and its goal has been elsewhere for some beats.
 
         Loads of other processes are a beat old, so that a burst looks uneven at first.
         """
@@ -347,7 +347,7 @@ class OwnerCluster:
         _log.info("serves a router", extra={"fields": {"router": name, "epoch": claimed.epoch, "seconds": took_s}})
 
     async def _give(self, name: str, heir: int | None) -> None:
-        """Leave a router to another process."""
+        """Hand a router over to another process."""
         if self._thread is None or self._routers is None:
             return
         self._served.pop(name, None)
@@ -369,7 +369,7 @@ class OwnerCluster:
             self._heirs.pop(name, None)
 
     async def _lose(self, name: str) -> None:
-        """Another process owns a router that was ours."""
+        """Stop serving a router that another process now owns."""
         _log.warning("has lost a router", extra={"fields": {"router": name}})
         self._held.pop(name, None)
         self._served.pop(name, None)
@@ -402,7 +402,7 @@ class OwnerCluster:
             _log.error("a router was not moved", extra={"fields": fields})
 
     def _publish(self) -> None:
-        """Tell the forwarder who serves what."""
+        """Send the current owners to the forwarder."""
         routers = {} if self._routers is None else self._routers.routers
         owners = {}
         for name in routers:
@@ -431,7 +431,7 @@ class OwnerCluster:
 
 
 class LoadMeter:
-    """Processors that each router keeps busy: its share of the rows, of what the process uses; smoothed.
+    """CPU use of each router, smoothed: the process's CPU use times the router's share of the rows.
 
     Examples
     --------
@@ -446,7 +446,7 @@ class LoadMeter:
         self._loads: dict[str, float] = {}
 
     def loads(self, rows: Mapping[str, int], known: Mapping[str, float]) -> dict[str, float]:
-        """By the numbers of rows; a router that is new here goes on with what is ``known`` of it."""
+        """CPU use by router, from numbers of rows; a router that is new here starts from its ``known`` use."""
         now, used = elapsed_s(), time.process_time()
         passed_s = max(now - self._at, 1e-6)
         new = {name: max(0, count - self._rows.get(name, count)) for name, count in rows.items()}
@@ -463,7 +463,7 @@ class LoadMeter:
 
 
 def _member(number: int, address: str, folder: str) -> Member:
-    """Where a process is reached: by its local socket if it is a worker of the same parent."""
+    """The address of a process: its local socket if it is a worker of the same parent."""
     reach, port, secret, path = (*address.split(), "", "", "", "")[:4]
     rounds = f"{reach.rpartition(':')[0]}:{port} {secret}" if secret else ""
     near = bool(folder) and path.startswith(f"{folder}/")
@@ -471,5 +471,5 @@ def _member(number: int, address: str, folder: str) -> Member:
 
 
 def _host(listen: str) -> str:
-    """The name under which others reach this machine."""
+    """The host name under which other machines reach this one."""
     return socket.gethostname() if listen in ("", "0.0.0.0", "::") else f"[{listen}]" if ":" in listen else listen  # noqa: S104

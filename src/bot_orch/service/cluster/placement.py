@@ -1,4 +1,4 @@
-"""Which process serves which router: a pure function of who is there, who holds what, and how busy each router is.
+"""Placement of routers on processes: a pure function of living processes, current owners and load.
 
 Every process computes it for itself from the same table. Processes that look at different moments may disagree for a
 moment; leases keep that harmless.
@@ -76,7 +76,7 @@ def _stays(held: RouterLoad, processes: Collection[int]) -> int | None:
 def _better(
     placed: Mapping[str, int], weight: Mapping[str, float], busy: Mapping[int, float]
 ) -> tuple[str, int] | None:
-    """The move that helps the busiest process most, if one helps enough."""
+    """The move that relieves the busiest process most, if it helps enough."""
     most, goal = max(busy, key=lambda each: (busy[each], -each)), _least(busy)
     apart = busy[most] - busy[goal]
     if apart <= _MARGIN * busy[most]:

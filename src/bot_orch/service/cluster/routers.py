@@ -1,4 +1,4 @@
-"""The routers of one process among those of a service, and the other processes as it sees them."""
+"""The routers of one process, and its view of the other processes of the service."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CALLS_S, _TASKS_S = 1.0, 5.0  # for calls to end before another process takes t
 
 
 class Cluster(Protocol):
-    """The processes of a service, as the application needs them.
+    """The processes of a service, as the application sees them.
 
     ``configured`` takes the number of the newest configuration; the one that this process runs, and why it is not that.
     ``on_message`` takes messages of the others.
@@ -44,27 +44,27 @@ class Cluster(Protocol):
         ...
 
     def serves(self, router: str) -> bool:
-        """Whether a router that is new in the configuration starts in this process at once."""
+        """Whether a router that is new in the configuration starts in this process."""
         ...
 
     async def start(self, routers: Routers) -> None:
-        """Take part."""
+        """Join the cluster."""
         ...
 
     def listening(self, port: int) -> None:
-        """Others reach this process at its port from now on."""
+        """Announce that other processes can reach this one at its port."""
         ...
 
     def has_heirs(self) -> bool:
-        """Whether another process could serve the routers of this one."""
+        """Whether another process could take over the routers of this one."""
         ...
 
     def bequeath(self, router: str, event: Event) -> None:
-        """Let the next owner of a router log what a call has come to that was under way when it was left."""
+        """Let a router's next owner log the result of a call that was in progress at the handover."""
         ...
 
     async def leave(self) -> None:
-        """Leave the routers to others; requests are still passed on."""
+        """Hand the routers over to other processes; requests are still forwarded."""
         ...
 
     async def drained(self) -> None:
@@ -76,12 +76,12 @@ class Cluster(Protocol):
         ...
 
     async def notify(self, messages: Sequence[bytes]) -> None:
-        """Send messages to all others; some may be lost."""
+        """Send messages to all other processes; delivery is not guaranteed."""
         ...
 
 
 class Routers:
-    """The routers of a running service, which a reload may add and remove, and which move between processes.
+    """The routers of a running service; a reload may add and remove them, and they may move between processes.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ class Routers:
 
     @property
     def routers(self) -> Mapping[str, Runtime]:
-        """All routers by name, those of other processes too."""
+        """All routers by name, including those of other processes."""
         return self._site.runtime.routers
 
     def open(self) -> None:
-        """Answer the paths of all routers, if there are several, and of no others."""
+        """Install the routes of all routers if there are several."""
         found = self._site.runtime.peers
         mount_routers(self._app, {name: self._routes(self._door(name, peer)) for name, peer in found.items()})
 
@@ -129,7 +129,7 @@ class Routers:
         self._share({**main.routers, config.name: new})
 
     async def remove(self, name: str) -> None:
-        """Take no more requests for a router, and stop it once those that it has are answered, or the grace is over."""
+        """Stop accepting requests for a router, and stop it when its requests are answered or the grace period ends."""
         main = self._site.runtime
         old = main.routers[name]
         self._share({each: peer for each, peer in main.routers.items() if peer is not old})
@@ -137,13 +137,13 @@ class Routers:
             main.background.start(f"removed router {name}", _wound_up(old, old.config.limits.grace_s))
 
     async def take(self, name: str, log: Log, holds: Callable[[], bool]) -> Runtime:
-        """Serve a router that another process has served so far; ``holds`` says whether it is still ours."""
+        """Take over a router from another process; ``holds`` returns whether this process still owns it."""
         new = await self._started(self.routers[name].config, log=log, holds=holds)
         self._change(name, new)
         return new
 
     async def give(self, name: str) -> None:
-        """Serve a router no more: its state is saved and its log closed, once what it has is answered.
+        """Give up a router: finish its requests, save its state and close its log.
 
         Another process that can serve it need not wait for that: calls that take longer go on here, and what they come
         to is sent there.
@@ -198,7 +198,7 @@ class Routers:
         return new
 
     def _change(self, name: str, new: Runtime) -> None:
-        """Answer for a router with another runtime from now on."""
+        """Serve a router with another runtime from now on."""
         peers = self._site.runtime.peers
         new.peers = peers
         if isinstance(peers, dict):
@@ -218,12 +218,12 @@ class Routers:
 
 
 def _at_work(runtime: Runtime) -> bool:
-    """Whether a router has requests or rounds that a stop would cut off."""
+    """Whether a router has requests or rounds that a stop would interrupt."""
     return bool(runtime.in_flight.lost_by_a_stop or runtime.serving)
 
 
 def _patience_s(runtime: Runtime, *, heirs: bool) -> float:
-    """How long a router that is to move waits for what it has: not long, if another process can serve it."""
+    """Seconds that a moving router waits for its requests; short if another process can serve them."""
     grace_s = runtime.config.limits.grace_s
     if not heirs or not runtime.loaded:
         return grace_s
@@ -232,7 +232,7 @@ def _patience_s(runtime: Runtime, *, heirs: bool) -> float:
 
 
 async def _wound_up(runtime: Runtime, grace_s: float) -> None:
-    """Stop a router that takes no more requests, once those that it has are answered, or the grace is over."""
+    """Stop a router that accepts no more requests, when its requests are answered or the grace period ends."""
     try:
         async with asyncio.timeout(max(0.0, grace_s)):
             while _at_work(runtime):
@@ -246,7 +246,7 @@ async def _wound_up(runtime: Runtime, grace_s: float) -> None:
 
 
 async def begin(runtime: Runtime) -> None:
-    """Start what needs the folded log."""
+    """Start background work that needs the loaded log."""
     start_alarms(runtime)
     open_bench(runtime)
     await resume(runtime)

@@ -1,4 +1,4 @@
-"""Limits of tokens and tenants over several processes: each tells the others what was used at its routers.
+"""Limits of tokens and tenants across processes: each sends the others the usage of its routers.
 
 A change is sent at once, and then at most twenty times a second; everything is sent every few seconds, in case
 something was lost, and whenever a process asks for it, because it has just started. In between a process may admit a
@@ -34,7 +34,7 @@ _DECODER = msgspec.json.Decoder(_UsageMessage)
 
 
 class UsageSharing:
-    """Tells what was used here, and takes what others tell.
+    """Sends the usage of this process to the others, and receives theirs.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class UsageSharing:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; the others are asked for what they know."""
+        """Start, and request the usage known to the other processes."""
         loop = asyncio.get_running_loop()
 
         def changed() -> None:
@@ -104,7 +104,7 @@ class UsageSharing:
 
 
 def _messages(uses: Sequence[SharedUse]) -> Iterator[bytes]:
-    """As few messages as hold all of it."""
+    """Pack the usage into as few messages as possible."""
     waiting: list[SharedUse] = []
     size = 0
     for each in uses:

@@ -54,7 +54,7 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Hello(_Message, frozen=True):
-    """The first message of a front: what only processes of the same service know."""
+    """The first message of a front, with a secret known only to processes of the same service."""
 
     secret: str
 
@@ -83,7 +83,7 @@ class Done(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """The agent has not answered, or not to the end; ``usage`` is that of a stream that broke off."""
+    """The agent failed to answer or to finish; ``usage`` is that of the interrupted stream."""
 
     ending: Ending
     message: str
@@ -108,20 +108,20 @@ class Failed(_Message, frozen=True):
 
 
 class Cancel(_Message, frozen=True):
-    """The client has left; ``usage`` is that of the part of a stream that there is."""
+    """The client disconnected; ``usage`` is that of the streamed part."""
 
     usage: Usage | None = None
 
 
 class Call(_Message, frozen=True):
-    """Ask this agent."""
+    """Call this agent."""
 
     agent: str
     decision_id: str
 
 
 class Go(_Message, frozen=True):
-    """The decision is on disk; ``headers`` are those of the answer, the rest is for a frame around it."""
+    """The decision is on disk; ``headers`` belong to the answer, the other fields to the frame around it."""
 
     headers: dict[str, str]
     decision_id: str
@@ -130,7 +130,7 @@ class Go(_Message, frozen=True):
 
 
 class Refused(_Message, frozen=True):
-    """There is no answer; ``headers`` are those of the round."""
+    """There is no answer; ``headers`` belong to the round."""
 
     headers: dict[str, str]
     status: int
@@ -154,7 +154,7 @@ class Refused(_Message, frozen=True):
 
 
 class Moved(_Message, frozen=True):
-    """The router is not here, and nothing was done."""
+    """The router is not here, and the request had no effect."""
 
 
 class Stop(_Message, frozen=True):
@@ -162,7 +162,7 @@ class Stop(_Message, frozen=True):
 
 
 class Inherit(_Message, frozen=True):
-    """What a call has come to that was under way when its router was left: an event, for the next owner to log."""
+    """Result of a call that was in progress when its router moved: an event for the next owner to log."""
 
     router: str
     event: bytes
@@ -184,7 +184,7 @@ _encode = msgspec.msgpack.Encoder(enc_hook=_encodable).encode
 
 
 class MessageConnection(asyncio.Protocol):
-    """One connection, as either side has it.
+    """One side of a connection between a front and an owner.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class MessageConnection(asyncio.Protocol):
         self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take all messages that are complete."""
+        """Handle all complete messages."""
         self._quiet = 0
         self._in += data
         begin = 0
@@ -245,7 +245,7 @@ class MessageConnection(asyncio.Protocol):
         del self._in[:begin]
 
     def send(self, message: _Message) -> None:
-        """Send a message, together with others of this turn; nothing if the connection has ended."""
+        """Send a message, batched with others of the same loop iteration; ignored if the connection has ended."""
         if not self.open:
             return
         if not self._out:
@@ -254,13 +254,13 @@ class MessageConnection(asyncio.Protocol):
         self._out += (len(data).to_bytes(_LENGTH, "little"), data)
 
     def close(self) -> None:
-        """End the connection, after what was sent before."""
+        """Close the connection after sending buffered messages."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def _tick(self) -> None:
-        """Say that this side is alive, and give up one that has been silent for too long."""
+        """Send a keepalive, and close the connection if the other side has been silent for too long."""
         if not self.open or self._transport is None:
             return
         self._quiet += 1

@@ -1,4 +1,4 @@
-"""``serve --workers N``: a parent that starts workers, replaces those that die, and passes signals on.
+"""``serve --workers N``: a parent process that starts workers, restarts those that die, and forwards signals.
 
 On SQLite the first worker owns all routers, and the others are fronts; on PostgreSQL leases say who owns what. Workers
 reach each other by sockets in a folder of their own.
@@ -41,7 +41,7 @@ _ROUNDS = "rounds.sock"
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker shares with the others behind the same port; its parent keeps it when a worker is replaced.
+    """Resources that a worker shares with the others behind the same port; a replacement worker inherits them.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ class Worker:
 
     @property
     def owns(self) -> bool:
-        """Whether it owns the routers, on SQLite."""
+        """Whether this worker owns the routers on SQLite."""
         return self.number == _OWNER
 
     def started(self) -> None:
-        """Tell the parent that this worker serves."""
+        """Tell the parent that this worker is serving."""
         os.write(self.ready, bytes([self.number]))
 
 
@@ -119,11 +119,11 @@ class WorkerCluster:
         """See :class:`Cluster`."""
 
     def has_heirs(self) -> bool:
-        """No: the parent starts another owner in the place of the last one."""
+        """False: the parent starts a new owner instead."""
         return False
 
     def bequeath(self, router: str, event: Event) -> None:
-        """Do nothing: no router is left to others."""
+        """Do nothing: routers never move."""
 
     async def leave(self) -> None:
         """See :class:`Cluster`."""
@@ -142,7 +142,7 @@ class WorkerCluster:
         await self.forwarder.close()
 
     async def notify(self, messages: Sequence[bytes]) -> None:
-        """Do nothing: the owner counts for all."""
+        """Do nothing: the owner counts for all workers."""
 
     def _set(self, routers: set[str]) -> None:
         self._owned = routers
@@ -198,7 +198,7 @@ def _shared_socket(config: Config, port: int) -> socket.socket:
 
 
 class _Parent:
-    """Starts workers and looks after them.
+    """Starts and supervises workers.
 
     Parameters
     ----------

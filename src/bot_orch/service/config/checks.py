@@ -1,4 +1,4 @@
-"""What settings may be, beyond their types."""
+"""Checks of settings beyond their types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def check_config(config: Config) -> None:
-    """Refuse settings that contradict each other or name what is not there."""
+    """Refuse settings that contradict each other or refer to something undefined."""
     _check_one(config)
     parts = config.split()
     for name, part in parts.items():
@@ -77,7 +77,7 @@ def _dollar_windows(config: Config) -> Iterator[tuple[float, str]]:
 
 
 def _check_databases(config: Config, parts: Mapping[str, Config]) -> None:
-    """Either all routers have files, or all are streams of one database, whose processes find each other there."""
+    """Require that all routers use files, or that all are streams of one database where processes find each other."""
     for name, part in parts.items():
         where = f"config.routers.{name}.database"
         if ("://" in part.database) != ("://" in config.database):
@@ -117,7 +117,7 @@ def _check_tenants(config: Config, routers: Collection[str]) -> None:
 
 
 def taken_by_others(tenants: Mapping[str, TenantConfig], tenant: str) -> frozenset[str]:
-    """Routers that other tenants have and this one has not: it may not use them."""
+    """Routers reserved for other tenants, which this one may not use."""
     taken = {each.router for each in tenants.values() if each.router is not None}
     return frozenset(taken - {tenants[tenant].router})
 
@@ -172,7 +172,7 @@ def _check_one(config: Config) -> None:
 
 
 def check_numbers(config: Config) -> None:
-    """Refuse numbers out of their ranges, in settings that did not come from a file."""
+    """Refuse numbers out of range in settings that did not come from a file."""
     lambda_ = config.router.lambda_
     if lambda_ != "auto" and not 0 <= lambda_ < math.inf:
         raise InvalidInputError("config.router.lambda", f"is {lambda_}", "set auto, or a finite number, 0 or more")
@@ -183,7 +183,7 @@ def check_numbers(config: Config) -> None:
 
 
 def invalid(error: msgspec.ValidationError) -> InvalidInputError:
-    """Name the setting that is wrong, and what it should be."""
+    """Convert a validation error to one that names the setting and the expected value."""
     problem, _, where = str(error).partition(" - at `$")
     remedy = "see docs/reference/settings.md"
     return InvalidInputError(f"config{where.rstrip('`')}", problem[:1].lower() + problem[1:], remedy)

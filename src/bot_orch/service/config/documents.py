@@ -1,4 +1,4 @@
-"""Configurations as they were written: what processes share of them, where two differ, which one a process runs.
+"""Configuration documents: the part that processes share, differences between two, the version that a process runs.
 
 The processes of a service on PostgreSQL share a document; variables in it (``${NAME}``) are those of each process.
 Some settings belong to one process alone (:data:`LOCAL`) and come from its own file.
@@ -83,15 +83,15 @@ class ConfigFile:
         self.environment = os.environ if environment is None else environment
 
     def text(self) -> str:
-        """The file as it is now."""
+        """The current text of the file."""
         return read_text(self.path)
 
     def read(self) -> Config:
-        """Its settings as they are now."""
+        """The current settings of the file."""
         return load_config(self.path, self.environment, host=self.host, port=self.port)
 
     def local(self) -> dict[str, Any]:
-        """Its settings for this process alone; a file of a process that starts from a stored version has no others."""
+        """The file's settings for this process only; a process that starts from a stored version reads nothing else."""
         return _local(parsed(self.text(), str(self.path)))
 
     def database(self) -> str:
@@ -100,7 +100,7 @@ class ConfigFile:
         return str(expanded(where, "config.database", self.environment))
 
     def around(self, document: str, local: dict[str, Any] | None = None) -> Config:
-        """The settings of a shared document, with those of this process alone; ``local`` if they were read before."""
+        """The settings of a shared document combined with those of this process (``local`` if already read)."""
         merged = _merged(_shared(parsed(document)), self.local() if local is None else local)
         config = typed(merged, self.environment)
         check_config(config)
@@ -108,13 +108,13 @@ class ConfigFile:
 
 
 def digest_of_document(document: str) -> str:
-    """A short name of what processes share of a configuration: equal settings have equal ones."""
+    """A short digest of the shared part of a configuration; equal settings have equal digests."""
     found = json.dumps(_canonical(_comparable(document)[0]), sort_keys=True, default=str)
     return hashlib.blake2b(found.encode(), digest_size=6).hexdigest()
 
 
 def revision_of(document: str) -> int:
-    """The ``revision`` of a document: a higher one is applied although its settings were in force before."""
+    """The ``revision`` of a document; a higher one is applied even if its settings were in force before."""
     found = parsed(document).get("revision", 0)
     return found if isinstance(found, int) else 0
 
@@ -143,7 +143,7 @@ def named_all(found: list[SettingDifference]) -> str:
 
 
 class _AsWritten(Mapping[str, str]):
-    """Variables that stand for themselves."""
+    """A mapping that leaves variables unexpanded."""
 
     def __getitem__(self, name: str) -> str:
         return f"${{{name}}}"
@@ -216,7 +216,7 @@ def _compare(old: Any, new: Any, where: str) -> Iterator[SettingDifference]:
 
 
 def _canonical(value: Any, name: str = "") -> Any:
-    """With lists whose order means nothing as mappings."""
+    """The value with lists whose order is irrelevant converted to mappings."""
     by = None if name in _RANKED else _IDENTITY.get(name)
     if by is not None and (found := _keyed(value, by)) is not None:
         return _canonical(found)
@@ -226,7 +226,7 @@ def _canonical(value: Any, name: str = "") -> Any:
 
 
 def _keyed(entries: Any, by: str) -> dict[str, Any] | None:
-    """A list of mappings by the name that each has; nothing if some have none, or share one."""
+    """A list of mappings as a mapping by name; ``None`` if a name is missing or repeated."""
     if not isinstance(entries, list | tuple) or not all(isinstance(each, dict) and by in each for each in entries):
         return None
     found = {str(each[by]): each for each in entries}

@@ -1,4 +1,4 @@
-"""Keys that are no settings."""
+"""Detection of unknown keys."""
 
 from __future__ import annotations
 

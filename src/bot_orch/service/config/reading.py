@@ -81,7 +81,7 @@ def _judge_beside(file: Path, judge: JudgeConfig) -> JudgeConfig:
 
 
 def parse_config(text: str, environment: Mapping[str, str] | None = None, *, name: str = "config") -> Config:
-    r"""Parse YAML; ``name`` stands for the file in syntax errors.
+    r"""Parse YAML; ``name`` replaces the path in syntax errors.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
 
 
 def parsed(text: str, name: str = "config") -> dict[str, Any]:
-    """The mapping that a YAML text holds."""
+    """Parse a YAML text that holds a mapping."""
     document = parse_yaml(text, name)
     if not isinstance(document, dict):
         raise InvalidInputError("config", "is not a mapping", "start with 'version: 1'")
@@ -106,7 +106,7 @@ def parsed(text: str, name: str = "config") -> dict[str, Any]:
 
 
 def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
-    """The settings of a mapping, as far as their types can be checked."""
+    """Convert a mapping to settings, checking types only."""
     _refuse_turns(document)
     check_keys(document, Config, "config")
     document = _with_default(document)
@@ -127,7 +127,7 @@ def _refuse_turns(document: dict[str, Any]) -> None:
 
 
 def _with_daily_budget(config: Config) -> Config:
-    """``usd_per_day`` is a window of a day, paced, which leaves the cheapest agent when it is used up."""
+    """Expand ``usd_per_day`` to a paced window of one day that keeps only the cheapest agent when it is exhausted."""
     usd, given = config.router.subject_to.usd_per_day, config.router.budget
     if usd is None:
         return config
@@ -149,7 +149,7 @@ def _with_daily_budgets(config: Config) -> Config:
 
 
 def _with_default(document: dict[str, Any]) -> dict[str, Any]:
-    """A file that has only ``routers`` means the first of them by its settings on top."""
+    """For a file with only ``routers``, use the settings of the first one as the top level."""
     routers = document.get("routers")
     if "agents" in document or not isinstance(routers, dict) or not routers:
         return document

@@ -53,7 +53,7 @@ Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
 
 
 def _is(text: str, low: float | None = None, high: float = 10**15) -> msgspec.Meta:
-    """What a setting means, and the bounds of a number."""
+    """Metadata of a setting: its description, and the bounds of a number."""
     return msgspec.Meta(description=text) if low is None else msgspec.Meta(description=text, ge=low, le=high)
 
 
@@ -463,7 +463,7 @@ class Config(_Part, frozen=True, kw_only=True):
     routers: Annotated[dict[str, RouterPartConfig], _is("Further routers by name.")] = {}
 
     def split(self) -> dict[str, Config]:
-        """The settings of every router by name, each without the others; the default one comes first."""
+        """The settings of each router by name, the default one first."""
         alone = msgspec.structs.replace(self, routers={})
         rest = {
             name: msgspec.structs.replace(

@@ -25,7 +25,7 @@ _TONES = {"closed": "good", "half_open": "warn", "open": "bad"}
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """What one agent did in a range of time; ``None`` where nothing is known. Dollars are per decision.
+    """Statistics of one agent in a time range; ``None`` where unknown. Dollars are per decision.
 
     ``judged`` and ``truth`` are means over the ``audited`` answers; ``gap_error`` is the standard error of their
     difference.
@@ -100,7 +100,7 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
 
 
 def _audit(sums: Mapping[str, Sequence[float]], index: int) -> dict[str, Any]:
-    """The judge's values against the truth, where both are known."""
+    """Mean value of the judge and of the truth over audited decisions."""
     n, judged, truth, squares = (sums[name][index] for name in _AUDITS)
     gap = judged - truth
     error = math.sqrt(max(0.0, squares - gap * gap / n) / (n - 1) / n) if n > 1 else None
@@ -108,7 +108,7 @@ def _audit(sums: Mapping[str, Sequence[float]], index: int) -> dict[str, Any]:
 
 
 def _rollout(runtime: Runtime, name: str, caps: Mapping[str, float]) -> str:
-    """What limits an agent's traffic, in a few words."""
+    """A short description of what limits an agent's traffic."""
     if name in runtime.ledger.rollout.drained:
         return "draining"
     if name in runtime.shadows:
@@ -158,7 +158,7 @@ SORTS: dict[str, tuple[str, _Key]] = {
 
 
 def agents_head(query: Mapping[str, str]) -> Safe:
-    """The headings; each is a link that sorts by its column."""
+    """The table headings; each links to the table sorted by its column."""
     cell = '<th scope="col"{sorted}><a href="{href}#agents">{text}</a></th>'
     mark = Safe(' aria-sort="other"')
     return join(
@@ -260,7 +260,7 @@ _MORE = ("audited", "judged", "truth", "failed", "ended", "diverted", "cost_usd"
 
 
 def agents_csv(rows: Sequence[AgentRow]) -> str:
-    """The table as a CSV file; empty where nothing is known, ``usd`` per decision."""
+    """The table as CSV; unknown values are empty, ``usd`` is per decision."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_FIELDS, *_MORE])

@@ -1,4 +1,4 @@
-"""Sums over intervals of time, kept at several widths: fine ones for the recent past, coarse ones for long ranges."""
+"""Sums over time intervals at several widths: fine ones for the recent past, coarse ones for long ranges."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class BucketView:
-    """Buckets of a range of time; intervals without events have none."""
+    """Buckets of a time range; intervals without events have none."""
 
     buckets: list[Bucket]
     width_us: int
@@ -168,11 +168,11 @@ class BucketSeries:
 
     @property
     def kept(self) -> int:
-        """How many buckets of each width are kept at least."""
+        """Minimum number of buckets kept per width."""
         return max(_MOST_SHOWN, min(_KEPT, _KEPT_NUMBERS // max(self.n, 1)))
 
     def at(self, time_us: int) -> Bucket:
-        """The bucket of a moment; an earlier moment than the last one counts for that."""
+        """The bucket of a time; a time before the last one counts as the last one."""
         start_us = _start(time_us, _WIDTHS_S[0])
         if self._now is None or self._now.start_us < start_us:
             self._close()
@@ -181,7 +181,7 @@ class BucketSeries:
         return self._now
 
     def holding(self, start_us: int) -> list[Bucket]:
-        """The buckets, one per width, that hold what was counted in the finest one of that start; those still kept."""
+        """The kept buckets, one per width, that contain the finest bucket starting at ``start_us``."""
         if self._now is not None and self._now.start_us <= start_us:
             return [self._now]
         found = []
@@ -193,7 +193,7 @@ class BucketSeries:
         return found
 
     def view(self, from_us: int, to_us: int) -> BucketView:
-        """At most about ninety buckets that cover the range, from the finest widths that reach back so far."""
+        """About ninety buckets or fewer that cover the range, at the finest width that reaches back far enough."""
         from_us = max(from_us, self.first_us)
         tier = self._tier_for(from_us)
         span_s = max(to_us - from_us, 1) / 1e6

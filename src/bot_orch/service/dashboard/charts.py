@@ -22,7 +22,7 @@ _MOST_STEPS = 80
 
 
 def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
-    """Series for every chart; ``null`` where there is nothing to show.
+    """Series for every chart; ``null`` where data is missing.
 
     ``t`` is the middle of each interval. Points further apart than ``gap_s`` are not to be joined by a line.
     """
@@ -64,7 +64,7 @@ def _multipliers(timeline: Timeline, buckets: Sequence[Bucket]) -> list[dict[str
 
 
 def complete(view: BucketView) -> list[Bucket]:
-    """The buckets without the last one while that still fills."""
+    """The buckets without the last one while it is still filling."""
     buckets = view.buckets
     filling = len(buckets) > _FEWEST and buckets[-1].start_us + view.width_us > view.to_us
     return buckets[:-1] if filling else buckets
@@ -97,7 +97,7 @@ def _gap_s(buckets: Sequence[Bucket], width_us: int) -> float:
 
 
 def _trailing(buckets: Sequence[Bucket], name: str) -> Floats:
-    """Moving sums over the last few intervals; those without a bucket count as empty."""
+    """Moving sums over the last few intervals; intervals without a bucket count as zero."""
     if not buckets:
         return np.zeros((0, 0))
     starts = np.array([bucket.start_us for bucket in buckets])
@@ -110,7 +110,7 @@ def _trailing(buckets: Sequence[Bucket], name: str) -> Floats:
 
 
 def _columns(rows: Sequence[Floats], made: Floats) -> list[list[float | None]]:
-    """One list per agent: values per decision of the bucket."""
+    """One list per agent: values per decision in each bucket."""
     if not rows:
         return []
     return _ratios(np.array(rows), np.repeat(made[:, None], len(rows[0]), axis=1))

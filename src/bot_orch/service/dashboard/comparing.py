@@ -10,7 +10,7 @@ __all__ = ["comparison_part"]
 
 
 def comparison_part(found: Comparison | None) -> Safe:
-    """Mean rewards of both arms and their difference; nothing without a test."""
+    """Mean rewards of both arms and their difference; empty without a test."""
     if found is None:
         return Safe("")
     a, b = _arm(found.arms["a"]), _arm(found.arms["b"])

@@ -58,7 +58,7 @@ async def decision_page(request: Request) -> Reply:
 
 
 def _kind(kind: str) -> Safe | str:
-    """A link to the dashboard of that kind alone."""
+    """A link to the dashboard filtered by this kind."""
     return html('<a href="{href}">{kind}</a>', href=link("/", {"kind": kind}), kind=kind) if kind else "–"
 
 

@@ -1,4 +1,4 @@
-"""All decisions of the log in pages, the newest first. A page is named by a number in the log, so links stay valid."""
+"""All decisions of the log in pages, newest first. A page is identified by a log number, so links stay valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_READ = 50_000
 
 
 class DecisionPage(NamedTuple):
-    """Decisions, the newest first, and the numbers that name the neighbouring pages; ``None`` at the ends."""
+    """Decisions, newest first, and the log numbers of the neighbouring pages; ``None`` at the ends."""
 
     entries: list[Recent]
     newer: int | None
@@ -30,7 +30,7 @@ class DecisionPage(NamedTuple):
 def decisions_page(
     log: Log, count: int, *, before: int | None = None, after: int | None = None, kind: str = "", tenant: str = ""
 ) -> DecisionPage:
-    """The ``count`` decisions (of one kind of tasks) next to a number in the log; the newest ones without one.
+    """The ``count`` decisions (of one kind of tasks) next to a number in the log, by default the newest.
 
     A tenant gets its own decisions; its numbers are times, so that they do not tell what others do. A
     bounded number of rows is read, so that a long stretch without decisions cannot hold up the service.
@@ -54,13 +54,13 @@ def decisions_page(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Decisions of one kind and one tenant; of all if empty."""
+    """Filter of decisions by kind and tenant; empty means all."""
 
     kind: str
     tenant: str
 
     def has(self, row: Row) -> bool:
-        """Whether a row is such a decision; it is decoded only if that is needed."""
+        """Whether a row is a matching decision; it is decoded only if needed."""
         if not row.holds(DecisionMade) or self.tenant not in ("", tenant_of(row.ref)):
             return False
         event = row.event() if self.kind else None

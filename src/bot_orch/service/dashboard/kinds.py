@@ -1,4 +1,4 @@
-"""Kinds of tasks: a list with counts, each a link to the dashboard of that kind alone."""
+"""Kinds of tasks: a list with counts, each linking to the dashboard filtered by that kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kind_counts(kinds: NamedSums) -> list[tuple[str, int]]:
 
 
 def kinds_part(counts: Sequence[tuple[str, int]], query: Mapping[str, str]) -> Safe:
-    """Links to all kinds; nothing if tasks have none."""
+    """Links to all kinds; empty if tasks have no kinds."""
     chosen = query.get("kind", "")
     if not chosen and not any(name for name, _ in counts):
         return Safe("")

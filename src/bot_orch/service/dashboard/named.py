@@ -35,11 +35,11 @@ class NamedSums:
             self.see(name, total, number)
 
     def count(self, name: str) -> int:
-        """How many values a name has."""
+        """Number of values under a name."""
         return self.values.get(name, (0.0, 0))[1]
 
     def mean(self, name: str) -> float | None:
-        """The mean of a name's values; None without any."""
+        """Mean of the values under a name; None without any."""
         total, number = self.values.get(name, (0.0, 0))
         return total / number if number else None
 
@@ -59,7 +59,7 @@ class Names:
     seen: set[str] = field(default_factory=set)
 
     def known(self, name: str) -> str:
-        """The name, or ``(others)`` if there are too many."""
+        """The name, or ``(others)`` if there are too many names."""
         if name not in self.seen:
             if len(self.seen) >= self.most:
                 return OTHERS

@@ -24,7 +24,7 @@ _TILE = '<div class="tile"><dt>{name}</dt><dd>{value}<small>{unit}</small></dd><
 
 
 def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, timeline: Timeline) -> Safe:
-    """Key figures at the top of the page; counts are those of the whole log, means those of the range.
+    """Key figures at the top of the page; counts cover the whole log, means the range.
 
     For one kind of tasks all figures are those of the range and of this kind; a tenant's are its own.
     """
@@ -52,7 +52,7 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
 
 
 def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
-    """The regret over the range with its standard error, and against whom."""
+    """The regret over the range with its standard error, and the agent it is relative to."""
     found = best_agent(complete(view))
     if found is None:
         return "–", "no two agents to compare"
@@ -83,7 +83,7 @@ _NO_DECISION = Safe('<tr><td colspan="6" class="muted">No decisions yet.</td></t
 
 
 def decisions_part(entries: Iterable[Recent], agents: tuple[str, ...], now_us: int, *, tenant: str = "") -> Safe:
-    """Rows of a table of decisions, as a tenant knows them."""
+    """Rows of a table of decisions, with ids as seen by a tenant."""
     return join(_decision(entry, agents, now_us, tenant=tenant) for entry in entries) or _NO_DECISION
 
 
@@ -110,7 +110,7 @@ _LOAD = (
 
 
 def alarms_part(timeline: Timeline, rows: Iterable[AgentRow], now_us: int) -> Safe:
-    """Agents from which load kept calls in the range, and drift alarms: agent, time, p-value."""
+    """Agents with calls diverted by load in the range, and drift alarms: agent, time, p-value."""
     load = [html(_LOAD, n=f"{row.diverted:,}", agent=row.agent) for row in rows if row.diverted]
     if not timeline.alarms and not load:
         return Safe('<p class="muted">No alarms: load diverted no calls, and no outputs have changed.</p>')

@@ -35,7 +35,7 @@ _FEWEST_DRAWN = 3  # decisions of an agent: fewer say nothing about its dollars
 
 
 def plane_sums(offer: Offer, reward: float, usd: float) -> Floats:
-    """What a decision says of every agent, one row for each of ``PLANE``."""
+    """Contributions of a decision to each agent's sums, one row per entry of ``PLANE``."""
     found, p = np.zeros((len(PLANE), len(offer.others))), offer.propensity
     v = (1.0 - p) / p**2
     found[0] = offer.values(reward)
@@ -45,7 +45,7 @@ def plane_sums(offer: Offer, reward: float, usd: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PlanePoint:
-    """Means per decision, with standard errors; plain means of its own decisions unless ``corrected``."""
+    """Means per decision, with standard errors; plain means of the agent's own decisions unless ``corrected``."""
 
     name: str
     usd: float
@@ -118,7 +118,7 @@ def _plain(sums: dict[str, Floats], k: int, name: str) -> PlanePoint:
 
 
 def hull_at(hull: Sequence[tuple[float, float]], usd: float) -> float | None:
-    """The reward of the best mix of that many dollars; None below the cheapest agent.
+    """The reward of the best mix at this cost; None below the cheapest agent.
 
     Examples
     --------

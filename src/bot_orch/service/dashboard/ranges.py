@@ -1,4 +1,4 @@
-"""The range of time that the dashboard shows, as its address says it, so that a link shows the same to others."""
+"""The time range of the dashboard, encoded in the URL so that links can be shared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REMEDY = "write it as 2026-01-31T14:05, in UTC"
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A range in microseconds since the epoch; ``query`` is how an address says it."""
+    """A range in microseconds since the epoch; ``query`` is its form in a URL."""
 
     from_us: int
     to_us: int
@@ -75,7 +75,7 @@ _CURRENT = Safe(' aria-current="true"')
 
 
 def range_part(shown: TimeRange, query: Mapping[str, str]) -> Safe:
-    """Links to the usual ranges, and a form for others."""
+    """Links to the common ranges, and a form for others."""
     rest = {name: value for name, value in query.items() if name in ("agents", "kind", "sort")}
     choices = join(
         html(

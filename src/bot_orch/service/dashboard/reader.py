@@ -21,7 +21,7 @@ _KINDS_KEPT = 3
 
 
 class TimelineReader:
-    """Keeps a timeline of the newest events and counts the decisions of the whole log.
+    """Maintains a timeline of the newest events and counts all decisions of the log.
 
     For the kinds of tasks that were last looked at it keeps timelines of these tasks alone. With a ``tenant`` it sees
     what is that tenant's, and tells no numbers of the log.
@@ -68,7 +68,7 @@ class TimelineReader:
         return Timeline(self._runtime.ledger.router.agents, kind, tenant=self.tenant, seq=begin)
 
     def _skip(self, found: Timeline) -> None:
-        """Leave out rows if there are too many to catch up with."""
+        """Skip rows if there are too many to catch up with."""
         for timeline in {id(each): each for each in (self.timeline, found)}.values():
             if self._last - timeline.seq > _HISTORY:
                 self.skipped += self._last - _AT_ONCE - timeline.seq if timeline is self.timeline else 0
@@ -81,7 +81,7 @@ class TimelineReader:
 
     @property
     def progress(self) -> str:
-        """What has not been read or was left out, in words; empty if everything was read."""
+        """A message about events that are unread or were skipped; empty if everything was read."""
         return self.progress_of(self.timeline)
 
     def progress_of(self, timeline: Timeline) -> str:

@@ -1,4 +1,4 @@
-r"""Regret: what one agent, asked every time, would have earned more than the router.
+r"""Regret: the reward that always choosing one agent would have earned beyond the router's.
 
 For agent :math:`a` and a decision with propensities :math:`p`, known penalties :math:`c` (lambda W + cost + the judge's
 bias) and the reward :math:`r` of the chosen agent :math:`A`, the doubly robust difference is
@@ -61,7 +61,7 @@ class Offer:
         return float(self.means[self.agent])
 
     def differences(self, reward: float) -> Floats:
-        """What the decision says of every agent, one row for each of ``DIFFERENCES``."""
+        """Contributions of the decision to each agent's sums, one row per entry of ``DIFFERENCES``."""
         drawable, found = np.isfinite(self.others), np.zeros((len(DIFFERENCES), len(self.others)))
         found[0, drawable] = self.others[drawable] - (reward - self.penalty)
         found[0, self.agent] += (reward - self.mean) / self.propensity
@@ -71,18 +71,18 @@ class Offer:
         return found
 
     def values(self, reward: float) -> Floats:
-        """The doubly robust reward of every agent; zero for those that could not be drawn."""
+        """The doubly robust reward of every agent; zero for agents with propensity zero."""
         found: Floats = np.where(np.isfinite(self.means), self.means, 0.0)
         found[self.agent] += (reward - self.mean) / self.propensity
         return found
 
     def seen_variance(self, reward: float) -> float:
-        """The variance of the chosen agent's value, as its reward says it."""
+        """The estimated variance of the chosen agent's value, given its reward."""
         return (1.0 - self.propensity) * ((reward - self.mean) / self.propensity) ** 2
 
 
 class Rewards:
-    """Recent mean rewards of ``n`` agents (of all of them for one that has none yet), and the errors of these means."""
+    """Recent mean rewards of ``n`` agents (the overall mean for an agent without rewards) and their standard errors."""
 
     def __init__(self, n: int) -> None:
         self._counts, self._means, self._squares = np.zeros(n), np.zeros(n), np.full(n, _PRIOR_VARIANCE)
@@ -134,13 +134,13 @@ class RegretEstimate(NamedTuple):
 
 
 def comparable(drawable: Floats, settled: float) -> Bools:
-    """Which agents could be drawn often enough, given the number of rewarded decisions."""
+    """Mask of agents that were drawable often enough, given the number of rewarded decisions."""
     found: Bools = (drawable >= _FEWEST) & (drawable >= _LEAST_SHARE * settled)
     return found
 
 
 def best_agent(intervals: Sequence[Sums]) -> RegretEstimate | None:
-    """The regret over all intervals; None if no two agents can be compared."""
+    """The regret over all intervals; None if fewer than two agents are comparable."""
     if not intervals:
         return None
     settled = sum(each.settled for each in intervals)

@@ -1,4 +1,4 @@
-"""``/``: the dashboard of operators. ``/decisions``: all decisions. ``/decisions/{id}``: one decision in full."""
+"""``/``: the operator's dashboard. ``/decisions``: all decisions. ``/decisions/{id}``: details of one decision."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TABLES = ("plane", "kinds", "judges", "agents")
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Everything that one request shows."""
+    """The data shown by one request."""
 
     parts: dict[str, Safe]
     charts: dict[str, Any]
@@ -56,7 +56,7 @@ class _Look:
 
 
 def dashboard_pages(site: Site) -> list[BaseRoute]:
-    """The pages of operators, for tokens with the scope ``admin``; those of a tenant show what is the tenant's."""
+    """The operator's pages, for tokens with the scope ``admin``; a tenant's pages show only its own data."""
     pages = _Dashboard(site)
     shown = {
         "/": pages.index,
@@ -92,7 +92,7 @@ class _Dashboard:
         return document("Dashboard", body, here="/", script="dashboard.js", caller=request.caller)
 
     async def live(self, request: Request) -> Reply:
-        """``GET /dashboard/live``: what the script polls."""
+        """``GET /dashboard/live``: data polled by the script."""
         look = await self._look(request, self._range(request))
         answer = {"parts": {name: str(part) for name, part in look.parts.items()}, "charts": look.charts}
         return reply(msgspec.json.encode(answer), media="application/json")
@@ -153,7 +153,7 @@ class _Dashboard:
             return _Look(parts, charts, agents, kinds=kinds, view=view, timeline=timeline)
 
     def _reader(self, caller: Caller) -> TimelineReader:
-        """Reads for the caller: all, or what is its tenant's."""
+        """The timeline reader of the caller's tenant, or of everything."""
         return self._readers.setdefault(caller.tenant, TimelineReader(self._runtime, caller.tenant))
 
     async def _comparison(self, caller: Caller) -> Safe:

@@ -66,7 +66,7 @@ class Recent:
 
 
 def outcome_words(event: FeedbackGiven | Censored) -> str:
-    """The outcome of a decision in a few words; nothing while it is due."""
+    """A short description of a decision's outcome; empty while it is pending."""
     if isinstance(event, Censored):
         return f"censored: {event.reason}"
     if event.effect in ("shown", "outranked"):
@@ -76,7 +76,7 @@ def outcome_words(event: FeedbackGiven | Censored) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A reward that counts, until another one takes its place."""
+    """A reward that counts until another one replaces it."""
 
     offer: Offer
     reward: float
@@ -88,7 +88,7 @@ class _Given:
 
 
 class _Open(NamedTuple):
-    """A decision whose outcome is due; ``routed``: it is the router's, and no shadow call."""
+    """A decision without an outcome so far; ``routed`` is False for a shadow call."""
 
     offer: Offer
     routed: bool
@@ -142,12 +142,12 @@ class Timeline:
 
     @property
     def due(self) -> int:
-        """How many outcomes are due."""
+        """Number of pending outcomes."""
         return len(self._open)
 
     @property
     def partial(self) -> bool:
-        """Whether only some tasks count."""
+        """Whether only some tasks are included."""
         return bool(self.kind or self.tenant)
 
     def take(self, row: Row) -> None:
@@ -170,7 +170,7 @@ class Timeline:
                 self._attempt(time_us, event)
 
     def _counts(self, event: Event) -> bool:
-        """Whether an event is about a task that counts; judges' values of those that do get counted."""
+        """Whether an event is about an included task; judges' values of included tasks are counted."""
         if isinstance(event, DecisionMade):
             if self.kind not in ("", event.task.kind) or self.tenant not in ("", tenant_of(event.id)):
                 return False
@@ -214,7 +214,7 @@ class Timeline:
             _bound(self._open, _MOST_PENDING)
 
     def _arranged(self, agents: Sequence[str], values: Floats) -> Floats:
-        """Values of a decision among other agents, in the order of ours; zero for those that it did not have."""
+        """Values of a decision reordered to our agents; zero for agents that it did not have."""
         found = np.zeros(len(self.agents))
         for name, value in zip(agents, values, strict=True):
             index = self._index(name)
@@ -266,7 +266,7 @@ class Timeline:
             _bound(self._given, _MOST_GIVEN)
 
     def _compare(self, time_us: int, decision_id: str, reward: float, *, audit: bool) -> None:
-        """The second of two verdicts: what the judge said, and the truth."""
+        """Record the second of two verdicts: the judge's value and the truth."""
         first = self._given.get(decision_id)
         if first is None or first.audit == audit:
             return
@@ -280,7 +280,7 @@ class Timeline:
         _bound(self._paid, _MOST_PENDING)
 
     def _replace(self, decision_id: str, reward: float) -> None:
-        """A reward takes the place of an earlier one, in the interval of that one: else means would leave [0, 1]."""
+        """Replace an earlier reward in its own interval, so that means stay in [0, 1]."""
         before = self._given.get(decision_id)
         if before is not None:
             after = self._given[decision_id] = replace(before, reward=reward)
@@ -288,7 +288,7 @@ class Timeline:
             self._count(after, 1.0)
 
     def _count(self, given: _Given, sign: float) -> None:
-        """Add a reward to the sums of its interval, or take it out again."""
+        """Add a reward to the sums of its interval, or subtract it again."""
         for bucket in self.series.holding(given.start_us):
             self._add(bucket, given, sign)
 

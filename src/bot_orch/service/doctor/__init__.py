@@ -1,4 +1,4 @@
-"""Checks of what a service depends on: settings, keys, endpoints, clock, disk, database, port."""
+"""Checks of a service's dependencies: settings, keys, endpoints, clock, disk, database, port."""
 
 from bot_orch.service.doctor.examine import examine
 from bot_orch.service.doctor.findings import CheckFinding, State

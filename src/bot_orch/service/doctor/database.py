@@ -1,4 +1,4 @@
-"""Whether the log can be opened, who holds it, and what its clock says."""
+"""Checks that the log can be opened, which process holds it, and its clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the folder of a log can be written, how long the disk takes to sync, and what is free."""
+"""Checks that the folder of a log is writable, the time of a disk sync, and the free space."""
 
 from __future__ import annotations
 

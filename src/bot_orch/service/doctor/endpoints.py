@@ -1,4 +1,4 @@
-"""Whether the endpoints of agents answer, accept the key and know the model; what their clocks say."""
+"""Checks that agents' endpoints answer, accept the key and know the model; compares their clocks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HTTP = ("openai", "anthropic")
 
 @dataclass(frozen=True, slots=True)
 class EndpointProbe:
-    """An endpoint to ask for its models; ``setting`` is where the file says its key."""
+    """An endpoint to query for its models; ``setting`` is the setting that holds its key."""
 
     name: str
     base_url: str
@@ -43,7 +43,7 @@ class EndpointProbe:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What it answered: status and models, or the problem; ``ahead_s`` is how far our clock is ahead of its own."""
+    """The answer: status and models, or the problem; ``ahead_s`` is how far our clock is ahead of the endpoint's."""
 
     asked: EndpointProbe
     status: int
@@ -98,7 +98,7 @@ def _key_headers(settings: OpenAISettings, key: str) -> dict[str, str]:
 
 
 def models_url(base_url: str) -> str:
-    """Where an endpoint lists its models.
+    """The URL at which an endpoint lists its models.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def models_url(base_url: str) -> str:
 
 
 async def ask_all(endpoints: Sequence[EndpointProbe], *, timeout_s: float = _TIMEOUT_S) -> list[ProbeResult]:
-    """Ask all of them at once."""
+    """Query all endpoints concurrently."""
     return list(await asyncio.gather(*(ask(each, timeout_s=timeout_s) for each in endpoints)))
 
 
@@ -144,7 +144,7 @@ def _ahead_s(date: str | None, now_s: float) -> float | None:
 
 
 def _models(data: bytes) -> tuple[str, ...] | None:
-    """The names in a list of models, the newest first; ``None`` if the document is something else."""
+    """The names in a list of models, newest first; ``None`` for any other document."""
     try:
         found = [each for each in json.loads(data)["data"] if isinstance(each["id"], str)]
         found.sort(key=lambda each: -float(each.get("created") or 0))  # stable: as listed where there is no time
@@ -154,7 +154,7 @@ def _models(data: bytes) -> tuple[str, ...] | None:
 
 
 def endpoint_findings(said: Sequence[ProbeResult], variables: Mapping[str, Sequence[str]]) -> Iterator[CheckFinding]:
-    """One finding each; ``variables`` are those of the environment by the setting that names them."""
+    """One finding per endpoint; ``variables`` maps settings to the environment variables they name."""
     for each in said:
         check = f"endpoint {each.asked.name}"
         names = " and ".join(variables.get(each.asked.setting, ()))

@@ -33,7 +33,7 @@ def examine(
     host: str | None = None,
     port: int | None = None,
 ) -> Iterator[CheckFinding]:
-    """Check a file and everything that it names; findings come as they are known.
+    """Check a file and everything it refers to; yields findings as they become known.
 
     ``host`` and ``port`` override those of the file, as with ``serve``. A missing variable does not end the
     examination: what needs it is left out.
@@ -73,7 +73,7 @@ def examine(
 
 
 def _variables(document: Any) -> dict[str, list[str]]:
-    """Variables of the environment by setting, those of tokens too."""
+    """Environment variables by setting, including those of tokens."""
     found = {where: list(names) for where, names in variables_in(document, "config")}
     tokens = document.get("tokens") if isinstance(document, dict) else None
     for index, token in enumerate(tokens if isinstance(tokens, list) else ()):
@@ -95,7 +95,7 @@ def _keys(variables: Mapping[str, Sequence[str]], environment: Mapping[str, str]
 
 
 def _clock(said: Sequence[ProbeResult], seen: Sequence[DatabaseSeen]) -> CheckFinding:
-    """The largest difference to other clocks."""
+    """A finding about the largest difference from other clocks."""
     others = [(each.ahead_s, f"the endpoint of {each.asked.name}") for each in said if each.ahead_s is not None]
     others += [(each.ahead_s, "the database") for each in seen if each.ahead_s is not None]
     if not others:

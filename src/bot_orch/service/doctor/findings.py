@@ -1,4 +1,4 @@
-"""What a check has found."""
+"""Findings of checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ State = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFinding:
-    """The result of one check; ``remedy`` says what to do unless it is ok."""
+    """The result of one check; ``remedy`` is empty if it is ok."""
 
     check: str
     state: State
@@ -21,7 +21,7 @@ class CheckFinding:
 
 
 def ok(check: str, detail: str) -> CheckFinding:
-    """Nothing to do."""
+    """A finding that needs no action."""
     return CheckFinding(check=check, state="ok", detail=detail)
 
 

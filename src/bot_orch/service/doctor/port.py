@@ -1,4 +1,4 @@
-"""Whether the port is free, or a service of ours has it."""
+"""Checks that the port is free, or in use by our own service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMEOUT_S = 3.0
 
 
 def check_port(listen: ListenConfig) -> CheckFinding:
-    """Bind the address for a moment; if that fails, ask who is there."""
+    """Bind the address briefly; if that fails, find out what is listening."""
     at = f"{listen.host}:{listen.port}"
     if listen.port == 0:
         return ok("port", f"{at}: the system chooses one")

@@ -1,4 +1,4 @@
-"""What would keep a service from starting, although its file is valid."""
+"""Problems that would keep a service with a valid file from starting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["objective_findings", "obstacles", "port_findings", "setting_findings
 
 
 def obstacles(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
-    """All that would stop ``serve`` with a valid file, without asking endpoints.
+    """Everything that would stop ``serve`` with a valid file; endpoints are not queried.
 
     That another configuration is in force is a warning. So are prices and weights that do not steer.
     """
@@ -58,7 +58,7 @@ def setting_findings(config: Config) -> Iterator[CheckFinding]:
 
 
 def objective_findings(config: Config) -> Iterator[CheckFinding]:
-    """Prices that do not steer, and weights of dollars that move nothing at the prices of the agents."""
+    """Prices without an effect on routing, and dollar weights too small for the agents' prices."""
     for name, part in config.split().items():
         where = "config" if name == config.name else f"config.routers.{name}"
         if (idle := idle_prices(part)) is not None:
@@ -77,7 +77,7 @@ def objective_findings(config: Config) -> Iterator[CheckFinding]:
 
 
 def _needs(promised: Guarantee, where: str) -> CheckFinding:
-    """What a guarantee takes before it lets other agents serve."""
+    """The number of tasks a guarantee needs before it lets other agents serve."""
     first, needed = promised.first_round(), promised.rounds_needed()
     if needed is None:
         problem = f"{where}.router.guarantee: {promised.loss_at_most:g} a task needs more than ten million rewards"
@@ -98,7 +98,7 @@ def port_findings(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[Chec
 
 
 def version_findings(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
-    """Whether the file is the configuration in force, where processes share one."""
+    """Whether the file is the configuration in force, if processes share one."""
     if not is_url(config.database):
         return
     try:

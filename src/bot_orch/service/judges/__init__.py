@@ -1,1 +1,1 @@
-"""Judges by kind: each gives an answer a number in [0, 1], or no opinion."""
+"""Judges by kind: each returns a value in [0, 1] for an answer, or no opinion."""

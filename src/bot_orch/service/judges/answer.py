@@ -14,12 +14,12 @@ __all__ = ["AnswerGiven", "JudgeFailure", "answer_of", "checked_value"]
 
 
 class JudgeFailure(BotOrchError):  # noqa: N818  like CallFailure: no value, which is not always an error
-    """A judge gave no value; nothing is learned from that."""
+    """A judge returned no value; no learning takes place."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerGiven:
-    """What was asked, what the agent answered, and how the answer ended.
+    """A question, the agent's answer, and how the answer ended.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class AnswerGiven:
     audit: bool = False
 
     def document(self) -> dict[str, Any]:
-        """What a program reads on standard input."""
+        """The JSON document that a program reads on standard input."""
         return {
             "decision_id": self.decision_id,
             "agent": self.agent,
@@ -86,7 +86,7 @@ def answer_of(decision: DecisionMade, request: CallRequest, reply: CallReply) ->
 
 
 def checked_value(value: Any) -> float | None:
-    """A judge's value in [0, 1]; None for no opinion; anything else is a failure of the judge.
+    """Validate a judge's value: a number in [0, 1], or None for no opinion; raise an error for anything else.
 
     Examples
     --------

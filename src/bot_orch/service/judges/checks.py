@@ -32,7 +32,7 @@ def fenced(text: str) -> str:
 
 
 def _validator(schema: Any, where: str, remedy: str) -> Any:
-    """Compile a schema; nothing that it refers to is fetched."""
+    """Compile a schema, without fetching anything that it refers to."""
     try:
         import jsonschema_rs
     except ImportError as error:
@@ -49,7 +49,7 @@ def _nowhere(address: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSettings:
-    """What a check is worth: ``passed`` and ``failed``, from 0 to 1; None says nothing, and another judge counts."""
+    """Values of a check, ``passed`` and ``failed``, from 0 to 1; None means no opinion, and another judge counts."""
 
     passed: float | None = 1.0
     failed: float | None = 0.0
@@ -84,7 +84,7 @@ class RegexSettings(CheckSettings):
 
 
 class RegexCheck:
-    """Whether the answer fits the pattern."""
+    """Checks whether the answer matches the pattern."""
 
     def __init__(self, settings: RegexSettings) -> None:
         self._settings, self._validator = settings, settings.validator()
@@ -111,7 +111,7 @@ class SchemaSettings(CheckSettings):
 
 
 class SchemaCheck:
-    """Whether the answer is JSON that fits the schema."""
+    """Checks whether the answer is JSON that matches the schema."""
 
     def __init__(self, settings: SchemaSettings) -> None:
         self._settings, self._validator = settings, settings.validator()

@@ -18,7 +18,7 @@ __all__ = ["FunctionJudge", "FunctionSettings"]
 
 @dataclass(frozen=True, slots=True)
 class FunctionSettings:
-    """The function, as ``module:function``; the module may lie in ``folder``, that of the configuration file."""
+    """The function, as ``module:function``; ``folder``, that of the configuration file, is on the import path."""
 
     path: str
     folder: str | None = None

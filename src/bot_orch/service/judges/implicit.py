@@ -25,7 +25,7 @@ Sink = Callable[[AnswerGiven, float, bool], None]
 
 @dataclass(frozen=True, slots=True)
 class ImplicitSettings:
-    """Values of the signals; None says nothing about one of them.
+    """Values of the signals; None ignores a signal.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class _Waiting:
 
 
 class ImplicitJudge:
-    """Watches chats. Conversations are kept as digests, for ``window_s``, and in this process only.
+    """Watches chats. Conversations are kept as digests for ``window_s``, in memory only.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class ImplicitJudge:
         return len(self._waiting)
 
     def hear(self, answer: AnswerGiven, now_s: float) -> None:
-        """Take the signals that a request gives about earlier answers of its conversation."""
+        """Evaluate the signals that a request gives about earlier answers of its conversation."""
         if not answer.messages:
             return
         self.pass_time(now_s)
@@ -157,7 +157,7 @@ def _texts(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_error(text: str) -> bool:
-    """Whether a tool's result says that it failed: a JSON object with an error, or a text that begins so."""
+    """Whether a tool result reports a failure: a JSON object with an error, or text that starts like one."""
     try:
         document = msgspec.json.decode(text)
     except msgspec.DecodeError:

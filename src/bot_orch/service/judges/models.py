@@ -31,7 +31,7 @@ _ANY = re.compile(rf"(?<![\w.])({_NUMBER})(?![\w])")
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The agent that judges, by id, or as settings of an agent of its own, which is not routed to.
+    """The judging agent: its id, or the settings of a separate agent that receives no traffic.
 
     ``rubric`` says what is good, ``scale`` is the best score, ``params`` are passed on (``temperature``, ...).
     """
@@ -48,7 +48,7 @@ class ModelSettings:
 
 
 class ModelJudge:
-    """Asks the agent that ``guard`` returns; the call is no decision, and counts for its price, limits and circuit."""
+    """Calls the agent returned by ``guard``; the call is not a decision, but price, limits and circuit apply."""
 
     def __init__(self, name: str, settings: ModelSettings, guard: Callable[[], Guard | None]) -> None:
         self._name, self._settings, self._guard = name, settings, guard
@@ -79,7 +79,7 @@ def _shown(answer: AnswerGiven) -> str:
 
 
 def read_score(text: str, scale: float = 10.0) -> float | None:
-    """The score in a text, as a share of ``scale``; None if there is none, or none from 0 to ``scale``.
+    """The score in a text, divided by ``scale``; None if there is no score from 0 to ``scale``.
 
     In this order: the last ``7/10`` or ``7 out of 10``; the last percentage; the last number after a word such as
     *score*; the last number.

@@ -1,4 +1,4 @@
-"""Judges that are programs: one that prints a number, and one that tests the answer in a file."""
+"""Programs as judges: one prints a number, the other tests the answer in a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FILE = "{file}"
 
 @dataclass(frozen=True, slots=True)
 class ProgramSettings:
-    """The program and its arguments; no shell is used. ``folder`` is where it runs, that of the configuration file."""
+    """The program and its arguments; no shell is used. It runs in ``folder``, that of the configuration file."""
 
     command: tuple[str, ...]
     folder: str | None = None
@@ -35,7 +35,7 @@ class ProgramSettings:
 
 
 class Program:
-    """Reads the answer as JSON on standard input, prints a number from 0 to 1, or nothing for no opinion."""
+    """Runs a program with the answer as JSON on standard input; it prints a number from 0 to 1, or nothing."""
 
     def __init__(self, settings: ProgramSettings) -> None:
         self._settings = settings
@@ -78,7 +78,7 @@ class UnitTestSettings(CheckSettings):
 
 
 class UnitTest:
-    """Whether the test passes; one that takes too long fails. A program that cannot be started says nothing."""
+    """Runs the test; a timeout counts as failed. A program that cannot be started gives no opinion."""
 
     def __init__(self, settings: UnitTestSettings) -> None:
         self._settings = settings
@@ -104,7 +104,7 @@ class UnitTest:
 
 
 async def _run(command: tuple[str, ...], folder: str | None, payload: bytes) -> tuple[int, bytes]:
-    """Exit status and output of a program in a process group of its own, which is killed at the end."""
+    """Exit status and output of a program, run in a separate process group that is killed at the end."""
     env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
         process = await asyncio.create_subprocess_exec(

@@ -94,7 +94,7 @@ def judge_settings(judge: JudgeConfig) -> JudgeSettings:
 
 
 def make_judge(judge: JudgeConfig, guard: Callable[[], Guard | None]) -> AnswerJudge | None:
-    """The judge of an answer; None for the kinds that wait for somebody else (``thumbs``, ``implicit``).
+    """Build a judge of answers; None for kinds that wait for external reports (``thumbs``, ``implicit``).
 
     ``guard`` returns the agent that a judge of kind ``llm`` asks.
     """

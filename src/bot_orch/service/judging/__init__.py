@@ -1,1 +1,1 @@
-"""Judging in a running service: which answers are judged, whose value counts, audits."""
+"""Judging in a running service: sampling of answers, ranks of judges, audits."""

@@ -1,4 +1,4 @@
-"""Audits by people: a ticket in their queue asks for the truth about an answer."""
+"""Audits by people: a ticket in their queue asks for the true value of an answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 20_000
 
 
 class HumanAudits:
-    """Tickets about audited answers. They hold the request and the answer, and so does the log.
+    """Tickets about audited answers. Tickets and log contain the request and the answer.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class HumanAudits:
         await self._wait(ticket, answer, audit.answer_within_s)
 
     async def resume(self, start: Callable[[str, Awaitable[None]], None]) -> None:
-        """After a restart, wait again for open tickets, and log scores that were given but not logged."""
+        """After a restart, wait for open tickets again, and log scores that were given but not logged."""
         queue = self._runtime.queue
         for ticket, request_id, left_s in () if queue is None else queue.adopt(PREFIX):
             decision_id = request_id.removeprefix(PREFIX)

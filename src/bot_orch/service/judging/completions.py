@@ -1,4 +1,4 @@
-"""Ids of chat completions: reports may name them instead of decisions."""
+"""Ids of chat completions, which reports may use instead of decision ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _key(tenant: str, completion_id: str) -> str:
 
 
 def completion_of(decision: DecisionMade, reply: CallReply) -> str | None:
-    """The id that an agent gave its answer, if it gave one and that is not the decision's."""
+    """The agent's id of its answer, if there is one other than the decision's."""
     named = reply.extra.get("completion_id")
     if not isinstance(named, str) or not 0 < len(named) <= 200 or named == f"{OURS}{outside(decision.id)}":
         return None
@@ -36,7 +36,7 @@ def completion_of(decision: DecisionMade, reply: CallReply) -> str | None:
 
 
 async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) -> None:
-    """Log the id that an agent gave its answer; one that it gave before stays with the first decision."""
+    """Log the agent's id of its answer; an id that was seen before keeps its first decision."""
     key = _key(tenant_of(decision.id), named)
     with suppress(StorageError):
         if (await runtime.writer.look_up(keys=[key])).find(key) is None and runtime.ready:
@@ -45,12 +45,12 @@ async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) 
 
 
 async def is_noted(runtime: Runtime, completion_id: str, tenant: str) -> bool:
-    """Whether an agent has given an answer to this tenant that id."""
+    """Whether an answer with this id was logged for this tenant."""
     return await _noted(runtime, [_key(tenant, completion_id)]) is not None
 
 
 async def decision_of_completion(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
-    """The decision of a tenant that a completion answered; None if it is not known."""
+    """The tenant's decision behind a completion id; None if unknown."""
     rests = [completion_id.removeprefix(each) for each in _TRANSLATED if completion_id.startswith(each)]
     for rest in rests:
         if is_id(rest):
@@ -62,7 +62,7 @@ async def decision_of_completion(runtime: Runtime, completion_id: str, tenant: s
 
 
 async def _noted(runtime: Runtime, keys: list[str]) -> Row | None:
-    """The first of these notes that there is."""
+    """The first of these keys' notes that exists."""
     staged = next((known.row for key in keys if (known := runtime.writer.staged_as(key)) is not None), None)
     if staged is not None:
         return staged

@@ -1,4 +1,4 @@
-"""The bench: samples answers, has them judged off the request path, and logs the values."""
+"""Samples answers, judges them outside the request path, and logs the values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Seat:
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     async def close(self) -> None:
-        """End what the judge has started."""
+        """Release the resources of the judge."""
         if self.guard is not None:
             await self.guard.close()
 
@@ -61,7 +61,7 @@ def open_bench(runtime: Runtime) -> JudgeRunner:
 
 
 class JudgeRunner:
-    """Judges answers in background tasks, 1000 at once; what waits at a stop is not judged.
+    """Judges answers in background tasks, at most 1000 at once; pending ones are dropped at a stop.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class JudgeRunner:
         self._people = HumanAudits(runtime)
 
     def hear(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> None:
-        """Take an answer: note its id, draw which judges see it, start them."""
+        """Take an answer: note its id, sample the judges for it, and start them."""
         runtime = self._runtime
         if thumbs_of(runtime.config) or (reply.endpoint == "responses" and tenant_of(decision.id)):
             named = completion_of(decision, reply)  # a tenant may go on from its own responses alone
@@ -115,7 +115,7 @@ class JudgeRunner:
                 await seat.close()
 
     def _sampled(self, decision: DecisionMade) -> list[_Seat]:
-        """The judges that see an answer. Each has a random stream of its own, so a draw can be derived again."""
+        """The judges that see an answer, each drawn from a separate random stream, so that draws are reproducible."""
         self._rebuild()
         audit = self._runtime.config.audit
         trusted = "" if audit is None else audit.by
@@ -158,7 +158,7 @@ class JudgeRunner:
             self._open -= 1
 
     async def _work(self, answer: AnswerGiven, seats: Sequence[_Seat], auditor: _Seat | None) -> None:
-        """Have an answer judged by all, then audited: the truth is compared with the value that counts."""
+        """Run all judges on an answer, then the audit, which compares the truth with the value that counts."""
         await asyncio.gather(*(self._ask(seat, answer) for seat in seats))
         if auditor is not None:
             await self._ask(auditor, answer, audit=True)
@@ -208,7 +208,7 @@ class JudgeRunner:
         return self._runtime.writer.now_us() / 1e6
 
     def _rebuild(self) -> None:
-        """Build the judges of the configuration; those that did not change keep their slots and what they watch."""
+        """Build the configured judges; unchanged ones keep their slots and state."""
         wanted = self._runtime.config.judges
         if wanted is self._built:
             return
@@ -239,5 +239,5 @@ class JudgeRunner:
 
 
 def _rate(runtime: Runtime, *, audit: bool, rate: float) -> float:
-    """The probability with which a value was asked for."""
+    """The probability with which a value was requested."""
     return runtime.config.audit.rate if audit and runtime.config.audit is not None else rate

@@ -9,7 +9,7 @@ __all__ = ["credited"]
 
 
 async def credited(runtime: Runtime, session: str, last: int) -> list[str]:
-    """The last decisions of a session, oldest first, without those whose agents failed: they have their outcome."""
+    """The last decisions of a session, oldest first, except failed ones, which already have an outcome."""
     rows = await runtime.writer.settled(runtime.ref_of_session(session))
     notes = [event for row in rows if isinstance(event := row.event(), Noted)]
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""How a judge's value counts: the latest value of the judge with the highest rank is learned, all stay in the log."""
+"""Ranking of judges: the latest value of the highest-ranked judge is learned, all stay in the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def thumbs_of(config: Config) -> str:
 
 
 def outranks(config: Config, judge: str, other: str) -> bool:
-    """Whether a value of ``judge`` replaces one of ``other``. Callers without a rank come first, unknown names last."""
+    """Whether a value of ``judge`` replaces one of ``other``. Callers without a rank rank first, unknown names last."""
     return _rank(config, judge) <= _rank(config, other)
 
 
@@ -74,7 +74,7 @@ async def report(
 
 
 def _effect(runtime: Runtime, decision_id: str, judge: str, *, outcome: Outcome, audit: bool) -> str | None:
-    """How a value counts, as far as the ledger knows the decision."""
+    """How a value counts, according to the ledger."""
     ledger: Ledger = runtime.ledger
     first = ledger.router.verdicts.get(decision_id)
     kept = ledger.judge_of(decision_id)
@@ -90,7 +90,7 @@ def _effect(runtime: Runtime, decision_id: str, judge: str, *, outcome: Outcome,
 
 
 def _too_late(rows: Sequence[Row], *, audit: bool) -> str:
-    """The effect of a value that is not learned: another one counts, or the decision is no longer remembered."""
+    """The effect of a value that is not learned: another one counts, or the decision is forgotten."""
     events = [row.event() for row in rows if row.holds(FeedbackGiven)]
     rewarded = any(isinstance(event, FeedbackGiven) and event.reward is not None for event in events)
     return "revision" if audit else "outranked" if rewarded else "late"

@@ -1,4 +1,4 @@
-"""What judges have said of each agent, and how far from the truth: for the API and the dashboard."""
+"""Values of judges per agent, and their errors on audited decisions, for the API and the dashboard."""
 
 from __future__ import annotations
 

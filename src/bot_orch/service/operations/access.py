@@ -23,7 +23,7 @@ _LOOK_S = 1.0
 
 
 class AccessLog:
-    """Appends lines to a file; what cannot be written is left out, with a warning once.
+    """Appends lines to a file; on write errors lines are dropped, with one warning.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class AccessLog:
         decision: str = "",
         agent: str = "",
     ) -> None:
-        """Write one line; fields without a value are left out."""
+        """Write one line; fields without a value are omitted."""
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "method": method,
@@ -70,7 +70,7 @@ class AccessLog:
             self._give_up(error)
 
     def reopen(self) -> None:
-        """Go on in a new file if the old one was moved away."""
+        """Open a new file if the old one was moved away."""
         self._looked_at = time.monotonic()
         try:
             if self._file is None or not _same(self._file, self._path):

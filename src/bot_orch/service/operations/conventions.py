@@ -43,7 +43,7 @@ _NUMBERS = {
 
 
 class AgentTarget(NamedTuple):
-    """Whom calls of an agent go to."""
+    """Model, provider and server that an agent calls."""
 
     model: str
     provider: str
@@ -51,7 +51,7 @@ class AgentTarget(NamedTuple):
 
 
 def target_of(agent: AgentConfig) -> AgentTarget:
-    """Model, provider and server of an agent; several deployments have no one server.
+    """Model, provider and server of an agent; no server if it has several deployments.
 
     The provider follows from the host name, else it is the interface or kind of the agent.
     """
@@ -67,7 +67,7 @@ def target_of(agent: AgentConfig) -> AgentTarget:
 
 
 def asked_of(body: Any) -> Iterator[tuple[str, str | int | float | bool]]:
-    """Attributes of what was asked for: the model, numbers and whether to stream; never a text."""
+    """Attributes of a request: the model, numeric parameters and whether it streams; never texts."""
     if not isinstance(body, Mapping):
         return
     if isinstance(model := body.get("model"), str) and model:
@@ -91,7 +91,7 @@ class _Named(msgspec.Struct):
 
 
 class _Written(msgspec.Struct, kw_only=True):
-    """What a trace reads of an answer in any of the interfaces, whole or a piece of a stream."""
+    """The fields of an answer, complete or a chunk, that a trace reads, for all interfaces."""
 
     id: str | None = None
     model: str | None = None
@@ -106,7 +106,7 @@ _read = msgspec.json.Decoder(_Written).decode
 
 
 class ReplyFacts:
-    """Model, id and finish reasons of an answer, as far as they were seen."""
+    """Model, id and finish reasons of an answer, as far as seen."""
 
     def __init__(self) -> None:
         self.model = self.id = ""

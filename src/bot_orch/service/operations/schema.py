@@ -74,7 +74,7 @@ def _ref(type_: type) -> dict[str, str]:
 
 
 def _describe(part: dict[str, Any]) -> None:
-    """Give the texts of a NumPy docstring to the fields, and the text before them to the whole."""
+    """Copy the texts of a NumPy docstring to the fields, and its first paragraphs to the object."""
     whole, _, rest = str(part.get("description", "")).partition("Parameters\n")
     whole = whole.partition("Examples\n")[0]
     part["description"] = _plain(whole)
@@ -88,7 +88,7 @@ def _describe(part: dict[str, Any]) -> None:
 
 
 def _meaning(entry: dict[str, Any]) -> str:
-    """What a setting is, said at its type or, if it may be null, at one of its types."""
+    """The description of a setting, taken from its type or, if it is nullable, from one of its types."""
     inner = (each["description"] for each in entry.get("anyOf", ()) if "description" in each)
     return str(entry.get("description") or next(inner, ""))
 

@@ -32,7 +32,7 @@ _CACHE = "x-bot-orch-cache"
 
 
 class Traces:
-    """Makes spans and sends them; one for all routers of a service.
+    """Creates and exports spans; one instance serves all routers.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Traces:
         self._targets: dict[str, dict[str, AgentTarget]] = {}
 
     def know(self, router: str, agents: tuple[AgentConfig, ...]) -> None:
-        """Remember whom the agents of a router call."""
+        """Remember the targets of a router's agents."""
         self._targets[router] = {agent.id: target_of(agent) for agent in agents}
 
     def target(self, router: str, agent: str) -> AgentTarget:
-        """Whom an agent calls."""
+        """The target of an agent."""
         return self._targets.get(router, {}).get(agent) or AgentTarget(agent, "bot_orch")
 
     def begin(self, route: str, headers: Mapping[bytes, bytes]) -> RoundTrace:
@@ -70,7 +70,7 @@ class Traces:
         return RoundTrace(self, route, self.context.extract(carrier))
 
     def close(self) -> None:
-        """Send what is left."""
+        """Export the remaining spans."""
         own, self._own = self._own, None
         if own is not None:
             try:
@@ -102,7 +102,7 @@ class RoundTrace:
         self._over = False
 
     def headers(self) -> dict[str, str]:
-        """Trace headers for what the round calls."""
+        """Trace headers for the round's calls."""
         carrier: dict[str, str] = {}
         self._traces.context.inject(carrier, context=self._inside)
         return carrier
@@ -164,7 +164,7 @@ class RoundTrace:
         self._open, self._last = (span, now_ns), (attempt, target)
 
     def reply(self, raw: bytes) -> None:
-        """Note model, id and finish reasons of an answer, or of a piece of one."""
+        """Record model, id and finish reasons of an answer or a chunk."""
         if not self._over:
             self._facts.read(raw)
 
@@ -228,7 +228,7 @@ def note_attempt(router: str, attempt: Attempt) -> None:
 
 
 def note_reply(raw: bytes | None) -> None:
-    """Add what an upstream's answer says to the trace of the round, if there is one."""
+    """Add model, id and finish reasons of an upstream answer to the trace of the round, if there is one."""
     if raw is not None and (trace := CURRENT.get()) is not None:
         trace.reply(raw)
 

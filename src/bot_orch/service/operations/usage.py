@@ -1,4 +1,4 @@
-"""What tokens and tenants have used of their limits: requests and tokens of agents in a minute, dollars in a window.
+"""Usage of tokens and tenants against their limits: requests and tokens per minute, dollars per window.
 
 Requests count when they arrive. Tokens and dollars count when an attempt or a report says what it has cost: calls under
 way when a limit is reached are finished. After a restart the use is added up again from the log. All routers of a
@@ -39,7 +39,7 @@ _MOST = 16
 
 
 class LimitKey(NamedTuple):
-    """Whose limits: those of a token (of a tenant, or of none), or without a token those that a tenant's tokens share.
+    """Key of limits: a token (of a tenant or none), or without a token the limits shared by a tenant's tokens.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class LimitKey(NamedTuple):
 
 
 class SharedUse(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """What a token or tenant has used at one router, as the process that serves the router tells it.
+    """Usage of a token or tenant at one router, as reported by the process that serves it.
 
     Amounts are (time in microseconds at which it no longer counts, amount).
     """
@@ -97,11 +97,11 @@ class TokenUsage:
 
     @property
     def limited(self) -> bool:
-        """Whether anybody has a limit."""
+        """Whether any limit is configured."""
         return bool(self._limits)
 
     def track(self, tokens: Iterable[TokenConfig], tenants: Mapping[str, TenantConfig] | None = None) -> None:
-        """Count the use of these, as far as they have limits; what is known of them is kept."""
+        """Track the usage of these tokens and tenants where they have limits; known usage is kept."""
         limits = {LimitKey(each.tenant or "", each.name): each.limits for each in tokens if each.limits is not None}
         limits |= {LimitKey(name): each.limits for name, each in (tenants or {}).items() if each.limits is not None}
         with self._lock:
@@ -113,7 +113,7 @@ class TokenUsage:
             self._limits = limits
 
     def spent(self, now_us: int) -> Iterable[tuple[str, float, float]]:
-        """(token or tenant, dollars, limit) of those with a limit on dollars."""
+        """(token or tenant, dollars, limit) for every limit on dollars."""
         limits = [(key, each.usd) for key, each in self._limits.items() if each.usd is not None]
         with self._lock:
             return [(str(key), _within((used.usd for used in self._all(key)), now_us), usd) for key, usd in limits]
@@ -133,13 +133,13 @@ class TokenUsage:
         return found
 
     def forget(self, router: str, log: Log) -> None:
-        """A router was removed, or another process serves it; what its tokens have used still counts."""
+        """Note that this process no longer serves a router; the usage of its tokens still counts."""
         with self._lock:
             if self._here.get(router) is log:
                 del self._here[router]
 
     def news(self, now_us: int, *, everything: bool = False) -> list[SharedUse]:
-        """What has changed since the last call at the routers that are served here."""
+        """Usage that changed since the last call at the routers served here, or all of it."""
         with self._lock:
             known = {(key, router) for key, found in self._used.items() for router in found}
             asked = known if everything else known & self._news
@@ -159,7 +159,7 @@ class TokenUsage:
             ]
 
     def heard(self, told: Iterable[SharedUse]) -> None:
-        """Take what other processes tell of the routers that they serve."""
+        """Store usage reported by other processes for the routers that they serve."""
         with self._lock:
             for each in told:
                 key = LimitKey(each.tenant, each.token)
@@ -177,7 +177,7 @@ class TokenUsage:
         router: str,
         refused: Callable[[str, str], None] | None = None,
     ) -> dict[str, str]:
-        """Count a request for a router; headers that say what is left, of the tighter limit if there are two.
+        """Count a request; returns headers with the remaining allowance, for the tighter limit if there are two.
 
         Raises a :class:`Problem` if a limit is reached; then nothing is counted.
         """
@@ -196,7 +196,7 @@ class TokenUsage:
         return headers
 
     def counts(self, decision_id: str, token: str) -> list[LimitKey]:
-        """Whose limits a decision counts for: those of its token, and of its tenant."""
+        """Keys of the limits that a decision counts for: its token's and its tenant's."""
         tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent
         return [key for key in (LimitKey(tenant, token), LimitKey(tenant)) if key in self._limits]
 
@@ -210,7 +210,7 @@ class TokenUsage:
         tokens: int = 0,
         usd: float = 0.0,
     ) -> None:
-        """Count what was used at a router that is served here."""
+        """Add usage at a router that is served here."""
         with self._lock:
             for key in keys:
                 used = self._of(key, router)
@@ -223,7 +223,7 @@ class TokenUsage:
     def _left(
         self, key: LimitKey, limits: TokenLimitsConfig, now_us: int, *, refused: Callable[[str, str], None]
     ) -> dict[str, tuple[int, int]]:
-        """What is left of each limit after this request, and the limit."""
+        """The remainder of each limit after this request, and the limit."""
         used, found = self._all(key), dict[str, tuple[int, int]]()
         dollars = [each.usd for each in used]
         if limits.usd is not None and _within(dollars, now_us) >= limits.usd:
@@ -261,7 +261,7 @@ class TokenUsage:
 
 
 class RouterUsage:
-    """What counts at one router that this process serves.
+    """Tracks the usage at one router that this process serves.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class RouterUsage:
         self._late = ThreadPoolExecutor(1, "usage")
 
     def follow(self, row: Row) -> None:
-        """Take a row that was written before this process had the router."""
+        """Count a row that was written before this process took over the router."""
         if self._usage.limited and row.holds(DecisionMade):
             event = row.event()
             if isinstance(event, DecisionMade) and not event.round:
@@ -288,7 +288,7 @@ class RouterUsage:
             self.take(row.time_us, row.event())
 
     def take(self, time_us: int, event: Event) -> None:
-        """Take an event of this process."""
+        """Count an event of this process."""
         if not self._usage.limited:
             return
         if isinstance(event, DecisionMade):
@@ -310,12 +310,12 @@ class RouterUsage:
             self._charge(time_us, usd, decision_id=decision_id, tokens=tokens)
 
     def _charge(self, time_us: int, usd: float, *, decision_id: str, tokens: int) -> None:
-        """Charge a token; one that is not remembered is looked up, in a thread if its log is on a server."""
+        """Charge a token; a forgotten one is looked up, in a thread if its log is on a server."""
         token = self._owners.get(decision_id) or self._look_up(decision_id)
         self._usage.charge(self._router, self._usage.counts(decision_id, token), time_us, tokens=tokens, usd=usd)
 
     def _look_up(self, decision_id: str) -> str:
-        """The token of a decision that was made before what is remembered."""
+        """Look up the token of a decision in the log."""
         rows = (row for row in self._log.about(decision_id) if row.holds(DecisionMade))
         made = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
         return made[0].token if made else ""
@@ -343,7 +343,7 @@ def _over(key: LimitKey, limit: str, wait_s: float, *, most: str) -> Problem:
 
 
 def with_tags(own: tuple[str, ...], header: bytes | None) -> tuple[str, ...]:
-    """Tags of a token, and those of a request's header after them; each once.
+    """Tags of a token, then those of the request's header, without duplicates.
 
     Examples
     --------

@@ -16,7 +16,7 @@ _CALM_US = 60_000_000  # without a diverted call, before load is reported again
 
 
 class _Watched(Protocol):
-    """What is looked at of the state."""
+    """The part of the state that is watched."""
 
     def drift_alarms(self) -> dict[str, int]:
         """Drift alarms by agent."""
@@ -28,7 +28,7 @@ class _Watched(Protocol):
 
 
 class Watching:
-    """Compares the state with that at the last look, and raises alarms for what has changed.
+    """Compares the state with that at the last check, and raises alarms for changes.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Watching:
             self._diverted[agent] = (count, now_us)
 
     def circuits(self, now_us: int, states: Mapping[str, str]) -> None:
-        """States of the circuit breakers by agent; half open counts as open."""
+        """Report changes of circuit breakers, given their states; half open counts as open."""
         for agent, state in states.items():
             current = "closed" if state == "closed" else "open"
             if current != self._circuits.get(agent, "closed"):
@@ -89,7 +89,7 @@ class Watching:
             (self._biased.add if abs(bias) >= _BIAS else self._biased.discard)(agent)
 
     def _level(self, now_us: int, name: str, *, used: float, most: float) -> None:
-        """Tell when a level is reached, once until the use has fallen below the lowest."""
+        """Report that a level is reached, once until the usage falls below the lowest level."""
         share = used / most if most > 0 else 1.0
         level = max((each for each in _LEVELS if share >= each), default=0.0)
         if level > self._levels.get(name, 0.0):

@@ -1,4 +1,4 @@
-"""Webhooks: alarms as signed POST requests to configured URLs. They never hold up a request.
+"""Webhooks: alarms as signed POST requests to configured URLs. They never delay a request.
 
 Alarms wait in a queue of bounded length; a sender takes them one by one and retries with growing pauses. The signature
 is that of Standard Webhooks (https://www.standardwebhooks.com): ``webhook-id``, ``webhook-timestamp`` and
@@ -88,7 +88,7 @@ class Webhooks:
             self._wake.set()
 
     async def run(self) -> None:
-        """Send what waits, until cancelled."""
+        """Send queued alarms until cancelled."""
         import aiohttp
 
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
@@ -113,7 +113,7 @@ class Webhooks:
         _log.warning("webhook not delivered", extra={"fields": fields})
 
     async def _post(self, session: Any, message: _Message) -> str:
-        """Send once; why it failed, or nothing."""
+        """Send once; returns why it failed, or an empty string."""
         now = int(time.time())
         headers = {"content-type": "application/json", "webhook-id": message.id, "webhook-timestamp": str(now)}
         if message.hook.secret is not None:

@@ -30,14 +30,14 @@ class Action(StrEnum):
 
 
 def queue_of(runtime: Runtime) -> QueueService:
-    """The queue of the service; a problem if it has none."""
+    """The queue of the service; raises a problem if it has none."""
     if not isinstance(runtime.queue, QueueService):
         raise Problem(503, "no_queue", "the service has no queue")
     return runtime.queue
 
 
 def find_ticket(desk: QueueService, ticket_id: str) -> Ticket:
-    """The ticket with this id; a problem if there is none."""
+    """The ticket with this id; raises a problem if there is none."""
     try:
         return rules.find(desk.state, ticket_id)
     except QueueError as error:
@@ -45,7 +45,7 @@ def find_ticket(desk: QueueService, ticket_id: str) -> Ticket:
 
 
 async def show_ticket(desk: QueueService, ticket_id: str, who: Person) -> TicketView:
-    """One ticket as ``who`` may see it; the id is that in the log."""
+    """One ticket as ``who`` may see it, by its id in the log."""
     now_us = await desk.look()
     ticket = find_ticket(desk, ticket_id)
     return ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us)
@@ -67,7 +67,7 @@ async def perform(
     number: int | None = None,
     reply: PersonReply | None = None,
 ) -> str:
-    """Do something with a ticket and wait until it is durable; the id of the ticket it concerned.
+    """Perform an action on a ticket and wait until it is durable; returns the id of the ticket.
 
     ``number`` is that of the claim the person holds; given, another claim of the same person does not count.
     """

@@ -52,7 +52,7 @@ async def _index(request: Request) -> Reply:
 
 
 async def _live(request: Request) -> Reply:
-    """What the script of a page polls: whether its ticket has changed, or the list of tickets."""
+    """Data polled by the script of a page: whether its ticket changed, or the list of tickets."""
     desk, who = queue_of(request.runtime), _who(request)
     ticket_id = request.query.get("ticket")
     if ticket_id is not None:
@@ -83,7 +83,7 @@ async def _ticket(request: Request) -> Reply:
 
 
 async def _act(request: Request) -> Reply:
-    """Do what a form asks for; whatever the error is, the page that shows it keeps what was typed."""
+    """Perform the action of a form; on an error the page keeps the input."""
     desk, who = queue_of(request.runtime), _who(request)
     what, ticket_id, form = request.params["action"], request.params["id"], request.form
     action = Action.ANSWER if what in _ANSWERS else _ACTIONS.get(what)
@@ -209,12 +209,12 @@ def _actions(view: TicketView, edit: int | None, form: Mapping[str, str]) -> Saf
 
 
 def _list_query(request: Request) -> str:
-    """The pages that the request asks for, as a query string for the next request."""
+    """The page parameters of the request, as a query string for the next request."""
     return link("", _pages(request))
 
 
 async def _listing(request: Request, who: Person) -> Safe:
-    """Tickets that wait, those of ``who`` first, and closed ones; the counts are those of all pages."""
+    """Open tickets, those of ``who`` first, and closed ones; counts cover all pages."""
     desk = queue_of(request.runtime)
     now_us = await desk.look()
     seen = [each for each in desk.state.live() if who.sees(each)]
@@ -278,7 +278,7 @@ def _excerpt(text: str) -> str:
 
 
 def _notice(message: str, *, bad: bool = False) -> Safe:
-    """A message above the page; nothing if it is empty."""
+    """A message at the top of the page; empty without one."""
     tone = "bad" if bad else "good"
     said = html('<p class="notice {tone}" role="status">{message}</p>', tone=tone, message=message)
     return said if message else Safe("")
@@ -302,7 +302,7 @@ def _minutes(seconds: int) -> str:
 
 
 def _origin(view: TicketView) -> str:
-    """How the ticket came to the queue, and how many drafts it has, in a few words."""
+    """A short description of the ticket's origin and number of drafts."""
     words = []
     if view.why is not None:
         alone = view.why.propensity >= 1.0
@@ -380,7 +380,7 @@ _KEPT_TEXT = '<textarea readonly rows="4" aria-label="{label}">{text}</textarea>
 
 
 def _kept_part(form: Mapping[str, str]) -> Safe:
-    """What a form brought that was refused, where its ticket has no form any more."""
+    """The input of a refused form whose ticket no longer has a form."""
     typed = [(label, form.get(name, "")) for name, label in (("text", "Your answer"), ("reason", "Your reason"))]
     texts = join(html(_KEPT_TEXT, label=label, text=text) for label, text in typed if text.strip())
     return html(_KEPT, texts=texts) if texts else Safe("")

@@ -1,4 +1,4 @@
-"""What a person may do with a ticket, and the note that records it. Pure functions: the time is an argument."""
+"""Actions of people on tickets, and the notes that record them. Pure functions: the time is an argument."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who works on tickets; ``admin`` may release what others hold.
+    """A person who works on tickets; ``admin`` may release the claims of others.
 
     Somebody of a ``tenant`` sees its tickets alone, others see all.
     """
@@ -69,13 +69,13 @@ class Person:
         return inside(self.tenant, ticket_id)
 
     def outside(self, known_as: str) -> str:
-        """An id of the log as this person knows it."""
+        """Convert an id of the log to the form this person sees."""
         return outside(known_as, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
 class PersonReply:
-    """What a person wants to answer: accept or edit a draft, answer in their own words, reject with a reason."""
+    """A reply to a ticket: accept or edit a draft, write an answer, or reject with a reason."""
 
     action: str
     text: str = ""
@@ -85,7 +85,7 @@ class PersonReply:
 
 
 def person(name: str, scopes: Collection[str], tenant: str = "") -> Person:
-    """The holder of a token, with the rights that its scopes give."""
+    """The holder of a token, with the rights of its scopes."""
     return Person(name, "admin" in scopes, tenant)
 
 
@@ -108,7 +108,7 @@ def claim(state: QueueState, ticket_id: str, who: Person, *, now_us: int, settin
 
 
 def claim_next(state: QueueState, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
-    """Claim the most urgent ticket; those this person has skipped come last."""
+    """Claim the most urgent ticket; tickets this person has skipped come last."""
     free = [ticket for ticket in state.live() if ticket.status == "open" and who.sees(ticket)]
     free.sort(key=lambda ticket: who.name in ticket.skipped)
     if not free:
@@ -169,7 +169,7 @@ def answer(
 
 
 def undo(state: QueueState, ticket_id: str, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
-    """Take an answer back within its undo window."""
+    """Withdraw an answer within its undo window."""
     ticket = find(state, ticket_id)
     given = ticket.given
     if given is None or given.by != who.name:

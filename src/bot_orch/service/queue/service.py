@@ -140,7 +140,7 @@ class QueueService:
             self._stage(self.runtime.writer.stamp(), note)
 
     async def act(self, note: Noted) -> Ticket:
-        """Log what a person did; the ticket once that is durable."""
+        """Log an action; returns the ticket once the action is durable."""
         if note.ref not in self._own:
             raise Problem(503, "not_ready", "the service has just started; try again in a moment")
         group = self._stage(self.runtime.writer.stamp(), note)
@@ -148,7 +148,7 @@ class QueueService:
         return self.state.tickets[note.ref]
 
     def now_us(self) -> int:
-        """The current time, after applying what is due by then."""
+        """The current time, after applying due changes."""
         now_us = self.runtime.writer.now_us()
         self.tick(now_us)
         return now_us
@@ -211,7 +211,7 @@ class QueueService:
             event.set()
 
     async def _rebuild(self) -> None:
-        """Fold the queue again after the writer has rolled back to what is durable."""
+        """Rebuild the queue after the writer has rolled back to the durable state."""
         await self.load()
         for ticket_id in list(self._changed):
             self._notify(ticket_id)
@@ -263,7 +263,7 @@ class QueueService:
                 task.cancel()
 
     def _something_is_due(self) -> bool:
-        """Whether :meth:`tick` would log anything, so that it is worth a look."""
+        """Whether :meth:`tick` would log anything."""
         due_us = self.state.next_due_us()
         strangers = any(ticket.id not in self._own for ticket in self.state.live())
         return strangers or (due_us is not None and due_us <= self.runtime.writer.now_us())
@@ -278,7 +278,7 @@ class QueueService:
 
 
 def _goes_on(old: Ticket, decision_id: str, agent: str) -> bool:
-    """Whether a call waits for the same person as before a restart, not for another one that was asked next."""
+    """Whether a call continues to wait for the same person as before a restart."""
     return old.decision_id == decision_id or (old.agent == agent and old.reason != WithdrawReason.CANCELLED)
 
 

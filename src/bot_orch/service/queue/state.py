@@ -80,7 +80,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a person answered; final once ``until_us`` has passed."""
+    """A person's answer; final after ``until_us``."""
 
     action: str
     text: str
@@ -118,11 +118,11 @@ class Ticket:
 
     @property
     def live(self) -> bool:
-        """Whether a call waits for it."""
+        """Whether a call is waiting for it."""
         return self.status in LIVE
 
     def due_us(self) -> int | None:
-        """When its lease runs out or its answer becomes final; ``None`` if neither."""
+        """When its lease expires or its answer becomes final; ``None`` if neither applies."""
         if self.status == "claimed":
             return self.lease_until_us
         return self.given.until_us if self.status == "answered" and self.given is not None else None
@@ -152,7 +152,7 @@ class QueueState:
         return sorted((t for t in self.tickets.values() if not t.live), key=lambda t: -t.closed_us)
 
     def next_due_us(self) -> int | None:
-        """When the next lease runs out or answer becomes final."""
+        """When the next lease expires or answer becomes final."""
         return min((due for t in self.tickets.values() if (due := t.due_us()) is not None), default=None)
 
     def apply(self, time_us: int, event: Noted) -> None:
@@ -186,7 +186,7 @@ def fold_queue(rows: Iterable[Row]) -> QueueState:
 
 
 def _counts(ticket: Ticket, topic: Topic, data: dict[str, Any]) -> bool:
-    """Whether a note still applies: of two conflicting notes the first in the log does."""
+    """Whether a note still applies: of two conflicting notes only the first in the log does."""
     return ticket.status in _CHANGES[topic][0] and data.get("claim", ticket.claim) == ticket.claim
 
 

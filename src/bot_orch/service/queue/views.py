@@ -86,7 +86,7 @@ def ticket_view(ticket: Ticket, decision: DecisionMade | None, *, who: Person, n
 
 
 def _decision_id(ticket: Ticket, who: Person) -> str:
-    """The decision of a ticket as ``who`` knows it; an audit's is named after the decision."""
+    """The decision of a ticket as ``who`` knows it; an audit's id is derived from the decision's."""
     prefix = AUDIT if ticket.decision_id.startswith(AUDIT) else ""
     return prefix + who.outside(ticket.decision_id.removeprefix(prefix))
 

@@ -1,4 +1,4 @@
-"""From nothing to a gateway that learns: endpoints of the environment, a configuration, a service, three chats."""
+"""Quickstart: find endpoints in the environment, write a configuration, serve it, send three chats."""
 
 from bot_orch.errors import MissingExtraError
 

@@ -43,14 +43,14 @@ class EndpointFound:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Endpoints that can be used, and what was left out and why."""
+    """Usable endpoints, and those left out with the reasons."""
 
     found: tuple[EndpointFound, ...]
     left_out: tuple[str, ...] = ()
 
 
 def search(environment: Mapping[str, str], given: Sequence[str] = ()) -> Search:
-    """Endpoints named by variables and by ``name=url[,model[,variable of the key]]``, asked for their models."""
+    """Find endpoints from environment variables and ``name=url[,model[,key variable]]``, and query their models."""
     candidates = [*(_given(each, environment) for each in given), *_named(environment)]
     names = [each.name for each in candidates]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -68,7 +68,7 @@ def search(environment: Mapping[str, str], given: Sequence[str] = ()) -> Search:
 
 
 def _named(env: Mapping[str, str]) -> Iterator[EndpointFound]:
-    """What the variables of the usual clients say."""
+    """Endpoints in the environment variables of common clients."""
     if env.get("OPENAI_API_KEY") or env.get("OPENAI_BASE_URL"):
         key = "OPENAI_API_KEY" if env.get("OPENAI_API_KEY") else ""
         url = env.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
@@ -92,7 +92,7 @@ def _only(env: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def _ollama_url(host: str) -> str:
-    """Its variable may lack the scheme and the port, and is the address to listen on.
+    """Complete a host from its variable, which may lack scheme and port, and may be a listen address.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def _given(text: str, env: Mapping[str, str]) -> EndpointFound:
 
 
 async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> list[ProbeResult]:
-    """Ask all for their models; those on this machine or network, which is found out on the way, too."""
+    """Query all candidates for their models, including any found on this machine or network."""
     asked = [_asked(each, env) for each in candidates]
     said = await ask_all(asked, timeout_s=_ASK_S)
     again = [place for place, each in enumerate(said) if not each.asked.private and "address" in each.problem]
@@ -177,7 +177,7 @@ def _usable(each: EndpointFound, said: ProbeResult) -> tuple[tuple[str, ...], st
 
 
 def chosen(models: Sequence[str]) -> tuple[str, ...]:
-    """Up to three models of a list, the newest first: all if there are so few, else a small one and a large one.
+    """Up to three models of a list, newest first: all if there are few, else a small one and a large one.
 
     Examples
     --------

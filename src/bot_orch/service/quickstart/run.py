@@ -1,4 +1,4 @@
-"""Serve a configuration, send three chats, say what happened, and go on serving."""
+"""Serve a configuration, send three chats, report the results, and keep serving."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What to try: the settings, how to read them again, whether to stop after the chats, whether to open a page."""
+    """What to run: the settings, how to read them again, whether to stop after the chats or open a page."""
 
     config: Config
     read: Callable[[], Config]
@@ -41,7 +41,7 @@ class Try:
 
 
 def run_quickstart(wanted: Try) -> int:
-    """Serve until Ctrl-C, or until the chats are answered; the status is 1 if one of them failed."""
+    """Serve until Ctrl-C, or until the chats are answered; returns 1 if one of them failed."""
     try:
         with _quiet():
             return asyncio.run(_run(wanted))
@@ -80,7 +80,7 @@ async def _serve(server: Any, config: Config) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Only errors among what is said."""
+    """Show only errors in the log output."""
     logger = logging.getLogger("bot_orch")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -91,7 +91,7 @@ def _quiet() -> Iterator[None]:
 
 
 async def _chats(url: str, wanted: Try) -> int:
-    """Send the chats one after another; how many failed."""
+    """Send the chats one after another; returns the number of failures."""
     import aiohttp
 
     say, failures, learned = wanted.say, 0, 0
@@ -115,7 +115,7 @@ async def _chats(url: str, wanted: Try) -> int:
 
 
 async def _chat(session: Any, text: str, say: Callable[[str], None]) -> tuple[str, str]:
-    """Send one chat; the id of its decision if there is one, and what went wrong."""
+    """Send one chat; returns the id of its decision, if any, and the error."""
     body = {"model": "auto", "messages": [{"role": "user", "content": text}]}
     async with session.post("/v1/chat/completions", json=body) as response:
         document, headers = await response.json(), response.headers
@@ -129,7 +129,7 @@ async def _chat(session: Any, text: str, say: Callable[[str], None]) -> tuple[st
 
 
 async def _reward(session: Any, decision: str, *, wait_s: float) -> float | None:
-    """What was learned; it is written behind the answer."""
+    """Wait for the reward of a decision, which is logged after the answer."""
     now = asyncio.get_running_loop().time
     end = now() + wait_s
     while True:
@@ -154,7 +154,7 @@ def _tell(url: str, wanted: Try) -> None:
 
 
 def _has_browser() -> bool:
-    """Whether a window can be opened; a browser in the terminal would take that over."""
+    """Whether a browser window can be opened; a text browser would take over the terminal."""
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     try:

@@ -61,7 +61,7 @@ _BRIEF = "Answer in as few words as possible."
 
 
 def configuration(found: Sequence[EndpointFound], *, learn_from: str = "answers", file: str, port: int = 8080) -> str:
-    """The text of a file with these endpoints; simulated agents if there are none."""
+    """The text of a configuration with these endpoints, or with simulated agents if there are none."""
     stem = re.sub(r"\.[^.]*$", "", file) or "bot-orch"
     usd = dollar_weight([] if found else _SIMULATED_USD)
     why = "a tenth for half a cent; agents need a price" if found else "a tenth between these prices"
@@ -76,7 +76,7 @@ def configuration(found: Sequence[EndpointFound], *, learn_from: str = "answers"
 
 
 def _agents(found: Sequence[EndpointFound]) -> dict[str, str]:
-    """Entries by id; a single model gets a variant with short answers, so that there is a choice."""
+    """Agent entries by id; a single model gets a second variant with short answers."""
     pairs = [(each, model) for each in found for model in each.models]
     entries: dict[str, str] = {}
     for each, model in pairs:

@@ -1,4 +1,4 @@
-"""The budget: which agents a request can afford now, and what to set aside for the one chosen."""
+"""The budget: the agents that a request can afford, and the amount to reserve for the chosen one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def expected_usd(names: Iterable[str], guards: Mapping[str, Guard], size: Reques
 def affordable(
     budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, *, now_us: int, people: Collection[str] = ()
 ) -> Affordable:
-    """What the budget says about agents with these expected prices.
+    """Agents that the budget allows, given their expected prices.
 
     What is left of the window is what was neither spent nor set aside for calls under way. ``people`` are never the
     cheapest agent that is left, however little they cost: they would get all the traffic. They stay eligible too.
@@ -67,7 +67,7 @@ def affordable(
 
 
 def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, *, now_us: int) -> bool:
-    """Whether half of the money is left, or the last fifth of the window has used less than a fifth of that half.
+    """Whether spending is on pace: half of the budget is left, or the last fifth of the window used under a tenth.
 
     The first half is for bursts: an hour of work in the morning is not slowed down because the day is long.
     """

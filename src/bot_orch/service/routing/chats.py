@@ -21,7 +21,7 @@ __all__ = ["ChatTask", "round_of", "unknown_model"]
 
 
 class ChatTask(msgspec.Struct, frozen=True, array_like=True):
-    """What decides who answers a chat.
+    """The properties of a chat that the choice of an agent depends on.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ChatTask(msgspec.Struct, frozen=True, array_like=True):
 
 
 async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round:
-    """The round that serves a chat; raises a :class:`Problem` if there can be none."""
+    """Create the round that serves a chat; raises a :class:`Problem` if there is none."""
     await _check_held(runtime, chat)
     if chat.model and chat.model not in runtime.ledger.router.agents:
         raise unknown_model()
@@ -84,12 +84,12 @@ async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round
 
 
 def unknown_model() -> Problem:
-    """The answer to a model that is no agent."""
+    """The answer to an unknown model."""
     return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
 
 
 async def _check_held(runtime: Runtime, chat: ChatTask) -> None:
-    """Refuse what a tenant wants to go on from at an agent's endpoint, unless it is known to be its own."""
+    """Refuse a reference to stored state at an agent's endpoint unless it belongs to the tenant."""
     if not chat.tenant:
         return
     if chat.held:

@@ -34,7 +34,7 @@ class ArmSums:
         return self.total / self.rewards if self.rewards else None
 
     def cautious(self) -> tuple[float, float]:
-        """Mean and its squared standard error with one reward of 0 and one of 1 more (Agresti and Caffo, 2000).
+        """Mean and squared standard error with two pseudo-rewards, 0 and 1 (Agresti and Caffo, 2000).
 
         Rewards are in [0, 1]. Without the two, an arm whose few rewards are all alike would look certain.
         """
@@ -43,7 +43,7 @@ class ArmSums:
 
 
 class Comparison:
-    """What a log says about the arms of a test, read on from where it stopped."""
+    """Statistics of the arms of a test, updated incrementally from the log."""
 
     def __init__(self, test: SplitTest) -> None:
         self.test, self.seq = test, 0
@@ -54,7 +54,7 @@ class Comparison:
         self._waiting: dict[str, str] = {}
 
     def take(self, event: Event) -> None:
-        """Count a decision or its reward; the first reward of a decision counts, as it does for the policies."""
+        """Count a decision or its first reward, which is the one the policies learn."""
         match event:
             case Configured(keep_learned=False):
                 self._reset()  # the arms began anew
@@ -73,7 +73,7 @@ class Comparison:
                     sums.squares += event.reward**2
 
     def difference(self) -> tuple[float, float, float] | None:
-        """Mean reward of b minus that of a, and the ends of its 95 % interval; None while one has no two rewards.
+        """Mean reward of b minus that of a, with a 95 % interval; None while an arm has fewer than two rewards.
 
         Welch's interval, about the difference of the cautious means.
         """

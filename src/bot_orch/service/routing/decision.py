@@ -1,4 +1,4 @@
-"""One decision: narrow the agents, let the orchestrator choose, log the choice."""
+"""One decision: filter the agents, let the orchestrator choose, log the choice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_measures(record: TaskRecord) -> None:
 
 
 def caps_now(on_trial: Iterable[AgentConfig], ledger: Ledger, now_us: int) -> dict[str, float]:
-    """The caps that are below one, by agent. A trial whose note is not in the log yet is at its beginning."""
+    """Caps below one, by agent. A trial whose note is not in the log yet counts as just begun."""
     caps: dict[str, float] = {}
     for agent in on_trial:
         if agent.canary is None or agent.id not in ledger.router.agents:
@@ -130,7 +130,7 @@ def decide(
 
 
 def _narrowed(runtime: Runtime, constraints: RoutingConstraints, now_us: int) -> Eligibility:
-    """The eligible agents; counts those that load keeps out, also if none is left."""
+    """The eligible agents; counts those excluded by load, even if none is left."""
     excluded: Mapping[str, str] = {}
     try:
         found = narrow(
@@ -153,7 +153,7 @@ def _narrowed(runtime: Runtime, constraints: RoutingConstraints, now_us: int) ->
 
 
 def _reserved(runtime: Runtime, agent: str, constraints: RoutingConstraints) -> float | None:
-    """What to set aside until the outcome says what it has cost."""
+    """The amount to reserve until the outcome reports the real cost."""
     if runtime.config.router.budget.window_usd is None:
         return None
     return expected_usd([agent], runtime.guards, constraints.size)[agent]

@@ -1,4 +1,4 @@
-"""Why an agent was chosen: the terms of a decision, and the decisions of one round, which are explained together."""
+"""Explanations of decisions: the terms of each score, and all decisions of one round together."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ NEXT_DECISION = "round.decision"
 
 
 def decisions_of_round(log: Log, decision: DecisionMade) -> list[str]:
-    """Ids of all decisions of the round that ``decision`` belongs to, in order; only its own if nothing failed."""
+    """Ids of all decisions of the same round, in order; a round without failures has one."""
     first = decision.round or decision.id
     notes = [event for row in log.about(first) if isinstance(event := row.event(), Noted)]
     return [first, *(str(note.data["decision"]) for note in notes if note.topic == NEXT_DECISION)]
@@ -93,7 +93,7 @@ def rows_of_round(log: Log, decision: DecisionMade) -> list[Row]:
 
 
 async def awaits_outcome(runtime: Runtime, rows: Sequence[Row]) -> bool:
-    """Whether a decision waits for an outcome, given the rows about it: an acknowledged one is never overlooked."""
+    """Whether a decision awaits an outcome, given its rows; acknowledged outcomes are always considered."""
     events = [row.event() for row in rows if row.holds(FeedbackGiven) or row.holds(Censored)]
     settled = any(isinstance(each, Censored) or getattr(each, "effect", "") in SETTLING for each in events)
     return rows[0].ref in runtime.ledger.pending and not settled

@@ -1,4 +1,4 @@
-"""The answer to a caller whose round has failed: of all failures, the one that helps most."""
+"""The answer to a caller whose round failed: the most helpful of all failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_HELPFUL = (Ending.UPSTREAM_4XX, Ending.UNSUITED, Ending.REFUSED_REQUEST, E
 
 
 def problem_of_round(failures: Sequence[CallFailure], agents: Sequence[str]) -> Problem:
-    """The problem to answer with; ``failures`` in order, each with its agent.
+    """The problem to answer with; ``failures`` are pairs of agent and failure, in order.
 
     A failure that no other agent could mend stands for itself. Else what was wrong with the request comes first (the
     caller can change it), then a rate limit, then an agent's own error, then anything else; the last one of its kind.

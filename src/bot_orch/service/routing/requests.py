@@ -1,4 +1,4 @@
-"""What a request costs and needs of an agent, and the text of a chat that is context for the encoder."""
+"""Cost and requirements of a request, and the part of a chat that the encoder reads."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class RequestSize:
     answers: int = 1
 
     def usage(self) -> Usage:
-        """Tokens: four characters each, 1000 an image (85 with low detail), 500 an answer without a limit."""
+        """Token estimate: 4 characters each, 1000 per image (85 at low detail), 500 per answer without a limit."""
         read = self.characters // CHARACTERS_PER_TOKEN + self.images * IMAGE_TOKENS
         written = OUTPUT_TOKENS if self.output_tokens is None else self.output_tokens
         return Usage(read + self.low_images * LOW_IMAGE_TOKENS, written * self.answers)
 
 
 def size_of(params: Mapping[str, Any], *, text: str = "", messages: Iterable[Mapping[str, Any]] = ()) -> RequestSize:
-    """The size of a request; parts that are not as they should be count as nothing.
+    """The size of a request; malformed parts count as zero.
 
     ``max_completion_tokens`` counts before ``max_tokens``, as endpoints take it.
     """
@@ -99,7 +99,7 @@ def needs_of(
     region: str | None = None,
     only: str = "",
 ) -> Needs:
-    """The needs of a chat, whatever interface it came by."""
+    """The requirements of a chat, regardless of its interface."""
     extra = tokens_of(sum(letters_in(params.get(name)) for name in (*_TOOL_FIELDS, "response_format")))
     format_ = params.get("response_format")
     return Needs(
@@ -125,7 +125,7 @@ def _has_tools(message: Mapping[str, Any]) -> bool:
 
 
 def prompt_of(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What the user has written, the newest message first; without one, the texts of all messages.
+    """The user's messages, newest first; without any, the texts of all messages.
 
     Earlier messages count because the last one may only say "and now in French"; system prompts and answers do not:
     they are long and the same for many tasks.
@@ -152,7 +152,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _joined(parts: Iterable[str]) -> str:
-    """The beginning of all parts, one per line."""
+    """The beginning of all parts, one per line, up to a maximum length."""
     found, length = [], 0
     for part in parts:
         found.append(part[: _LONGEST - length])

@@ -40,7 +40,7 @@ _LEAST_S = 1e-3
 
 
 class AnswerFrame(NamedTuple):
-    """What an answer says about itself: its decision as the caller knows it, its agent, and when it was made."""
+    """Metadata of an answer: decision id as seen by the caller, agent, and creation time."""
 
     decision_id: str
     agent: str
@@ -49,7 +49,7 @@ class AnswerFrame(NamedTuple):
 
 @dataclass(slots=True)
 class Round:
-    """One task and the agents that are called for it, one after the other until one answers.
+    """One task and the agents called for it, one after the other until one answers.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Round:
     _known: DecisionMade | None = None  # the last decision, once it is on disk
 
     async def run(self) -> CallReply:
-        """Call agents until one answers; its answer."""
+        """Call agents until one answers; returns the answer."""
         while True:
             decision = await self._next()
             begun = time.perf_counter()
@@ -113,7 +113,7 @@ class Round:
             return reply
 
     async def stream(self) -> AsyncIterator[Chunk]:
-        """The answer in chunks; falls back to another agent only before the first chunk."""
+        """Stream the answer in chunks; falls back to another agent only before the first chunk."""
         while True:
             decision = await self._next()
             passed_on, begun = False, time.perf_counter()
@@ -137,7 +137,7 @@ class Round:
                 await self._failed(decision, failure, final=passed_on)
 
     def headers(self) -> dict[str, str]:
-        """Response headers about the round: nothing of a decision that is not on disk."""
+        """Response headers about the round; empty until its decision is on disk."""
         if self._known is None:
             return {}
         return {
@@ -149,7 +149,7 @@ class Round:
         }
 
     def frame(self) -> AnswerFrame:
-        """What the answer says about itself."""
+        """The metadata of the answer."""
         created_s = self.runtime.ledger.time_us // 1_000_000
         return (
             AnswerFrame("", "auto", created_s)
@@ -192,7 +192,7 @@ class Round:
             self.runtime.background.start(f"shadow {name} {event.id}", _unseen(twin.run(), self.runtime, name))
 
     async def _on_disk(self) -> None:
-        """Return once the last decision is on disk, and may be named to the caller."""
+        """Wait until the last decision is on disk and may be returned to the caller."""
         if self._group is not None:
             await self._group.durable()
         self._known = self.last
@@ -210,7 +210,7 @@ class Round:
         self.tried.append(event.agent)
 
     def _request(self, decision: DecisionMade) -> CallRequest:
-        """What the agent is asked; it is retried only with calls that are not needed for other agents."""
+        """The request to the agent; retries use only calls that are not reserved for other agents."""
         settings = self.runtime.config.router
         others = min(settings.max_attempts - len(self.decisions), len(decision.eligible or decision.agents) - 1)
         spare = settings.max_calls - self.calls - max(0, others)
@@ -236,7 +236,7 @@ class Round:
             raise
 
     def _keeps_ticket(self, agent: str) -> bool:
-        """Whether the round waits for a person, and after a restart goes on with the same ticket."""
+        """Whether the round waits for a person, and keeps the ticket across restarts."""
         return self.resumable and any(each.id == agent and each.kind == "human" for each in self.runtime.config.agents)
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
@@ -251,7 +251,7 @@ class Round:
             self._show(decision.id, reply.measure)
 
     async def _screened(self, decision: DecisionMade, reply: CallReply) -> CallReply:
-        """The answer as the guardrails leave it; a refusal is an outcome of its own, and ends the round."""
+        """The answer after the guardrails; a refusal is a separate outcome and ends the round."""
         screens = self.runtime.screens
         seen = {"messages": list(self.call.chat()), "agent": decision.agent, "text": reply.text}
         left, refused = await screens.changed("after", {**seen, "params": dict(self.call.params)})
@@ -267,7 +267,7 @@ class Round:
         raise refusal(left["refuse"])
 
     async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
-        """Learn from a failure; raise if no other agent should be called."""
+        """Learn from a failure; raise an error if no other agent should be called."""
         meaning = failure.ending.meaning
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
         # a failure earns 0; for a censored call the reward model decides by the reason
@@ -297,7 +297,7 @@ class Round:
         self.runtime.metrics.count("bot_orch_feedback_total", effect=effect)
 
     def _show(self, decision_id: str, output: Measure) -> None:
-        """Report the output alone: distances and drift alarms do not wait for the reward."""
+        """Report the output without a reward, so that distances and drift alarms need not wait."""
         ledger = self.runtime.ledger
         if not self.runtime.ready or decision_id not in ledger.pending:
             return
@@ -329,7 +329,7 @@ class Round:
 
 
 class _Allowance(NamedTuple):
-    """Seconds that an agent gets, None for no limit, and whether another one would be asked afterwards."""
+    """Seconds allotted to an agent (None: no limit), and whether another one would be called afterwards."""
 
     seconds: float | None
     stops: bool = False
@@ -338,7 +338,7 @@ class _Allowance(NamedTuple):
 def _allowance(
     runtime: Runtime, decision: DecisionMade, left_s: float | None, *, made: int, tried: Collection[str]
 ) -> _Allowance:
-    """What the agent of a decision gets of the ``left_s`` seconds of its round, in which ``made`` decisions were made.
+    """The share of the remaining ``left_s`` seconds for the agent, after ``made`` decisions in the round.
 
     Everything, unless ``router.attempts`` lets another agent have a turn: then what
     :meth:`bot_orch.Orchestrator.patience` says.

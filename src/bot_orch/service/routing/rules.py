@@ -31,7 +31,7 @@ _BUDGET_S, _REFUSAL_S = 60, 1  # spending leaves the window by the minute
 
 @dataclass(frozen=True, slots=True)
 class RoutingConstraints:
-    """What a request allows, and what rules need to know about it.
+    """Constraints of a request, and the facts that rules depend on.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class RoutingConstraints:
 
     @property
     def caller(self) -> str:
-        """A name that no caller of another tenant has, for what is kept in memory."""
+        """A key of the caller that is unique across tenants, for data in memory."""
         return f"{self.tenant}\0{self.token}"
 
 
 @dataclass(slots=True)
 class Eligibility:
-    """Agents that are left, those excluded with the reason, and what decides among those left."""
+    """Eligible agents, excluded agents with reasons, and the rule that decides among the eligible ones."""
 
     left: list[str]
     excluded: dict[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Eligibility:
         self.drop([name for name in self.left if name not in names], why)
 
     def eligible(self, agents: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The set the orchestrator draws from; ``None`` for all agents."""
+        """The eligible agents for the orchestrator; ``None`` for all."""
         return None if len(self.left) == len(agents) else tuple(self.left)
 
 
@@ -149,7 +149,7 @@ def _is_person(guard: Guard | None) -> bool:
 def _drop_people(
     found: Eligibility, constraints: RoutingConstraints, settings: RouterConfig, *, guards: Mapping[str, Guard]
 ) -> None:
-    """Exclude people from a chat, whose client gives up long before they answer.
+    """Exclude people from a chat, because its client times out long before they answer.
 
     People stay if they are set to take chats, or if the request or a rule names them; all stay if no other agent does.
     """
@@ -167,7 +167,7 @@ def _drop_people(
 
 
 def _drop_unable(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> None:
-    """Exclude agents that cannot serve the request; raises a :class:`Problem` if none of those allowed can."""
+    """Exclude agents that cannot serve the request; raises a :class:`Problem` if no allowed agent can."""
     asked = set(found.left if constraints.eligible is None else constraints.eligible)
     lacks: dict[str, str] = {}
     for name in found.left:
@@ -196,7 +196,7 @@ def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
 
 
 def _retry_after_s(found: Eligibility, guards: Mapping[str, Guard]) -> int:
-    """When the first of the excluded agents may take a task again, as far as that is known."""
+    """Seconds until the first excluded agent may accept a task again, as far as known."""
     least_s = {_OVER_BUDGET: _BUDGET_S} | {str(each): _REFUSAL_S for each in Refusal}
     waits = [
         max(least_s[why], guards[name].retry_in_s if name in guards else 0.0)
@@ -254,7 +254,7 @@ def _apply(found: Eligibility, rule: RuleConfig) -> None:
 
 
 def _admit(found: Eligibility, guards: Mapping[str, Guard], *, calls: bool) -> None:
-    """Exclude agents whose guard would refuse the call; one with a line of bounded length is waited for.
+    """Exclude agents whose guard would refuse the call; an agent with a bounded queue may be waited for.
 
     Without ``calls`` somebody else makes the call, and only the circuit breaker counts.
     """

@@ -1,4 +1,4 @@
-"""From a request to its answer, whole or streamed: what all interfaces of the gateway share."""
+"""From a request to its answer, complete or streamed: code shared by all interfaces of the gateway."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _JSON = [(b"content-type", b"application/json")]
 
 
 class EventWriter(Protocol):
-    """The chunks of one answer as the events of an interface."""
+    """Converts the chunks of one answer to events of an interface."""
 
     def of(self, chunk: Chunk) -> bytes:
         """The events for one chunk; may be empty."""
         ...
 
     def end(self) -> bytes:
-        """What follows the last chunk."""
+        """The events after the last chunk."""
         ...
 
     def failed(self, problem: Problem) -> bytes:
@@ -58,11 +58,11 @@ class Dialect(Protocol):
         ...
 
     def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:
-        """A chat completion as an answer of this interface."""
+        """Convert a chat completion to an answer of this interface."""
         ...
 
     def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> EventWriter:
-        """Writes the events of one answer; ``frame`` has the fields of a chat chunk other than its choices."""
+        """A writer of the events of one answer; ``frame`` has the fields of a chat chunk other than its choices."""
         ...
 
 
@@ -95,7 +95,7 @@ async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> 
 
 
 async def _carried(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
-    """The answer to a chat whose router another process owns: that one decides, this one calls the agent."""
+    """Answer a chat whose router another process owns: the owner decides, this process calls the agent."""
     asked, runtime, caller = dialect.read(request.body), request.runtime, request.caller
     if runtime.forwarder is None or runtime.forwarder.owners is None:
         raise moved(runtime.config.name)
@@ -133,7 +133,7 @@ async def _run(request: Request, round_: Round | CarriedRound) -> CallReply:
 
 
 async def _screened(request: Request, asked: ChatRequest) -> ChatRequest:
-    """The request as the guardrails leave it. One that is changed, or whose stream is to be seen whole, is a chat."""
+    """The request after the guardrails. If they change it, or need the whole stream, it becomes a chat."""
     screens = request.runtime.screens
     if screens.after and asked.stream and asked.endpoint != "embeddings":
         asked = replace(asked, document=None)

@@ -36,7 +36,7 @@ _NO_HINTS = ChatHints()
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a request asks for.
+    """A parsed request to the gateway.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def native(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """A text, or nothing."""
+    """The value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
-    """What decides who answers a request."""
+    """The properties of a request that the choice of an agent depends on."""
     caller, hints, messages = request.caller, asked.hints, asked.messages
     size = size_of(asked.params, text=asked.text, messages=messages)
     encodes = request.runtime.config.router.encoder is not None
@@ -128,7 +128,7 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
 
 
 def call_of(asked: ChatRequest, trace: Mapping[str, str]) -> CallRequest:
-    """What agents are asked."""
+    """The call to send to agents."""
     return CallRequest(
         "",
         messages=asked.messages,
@@ -142,7 +142,7 @@ def call_of(asked: ChatRequest, trace: Mapping[str, str]) -> CallRequest:
 
 
 def _session(request: Request, asked: ChatRequest) -> str | None:
-    """The session of a request that names none: its user or its conversation, as a digest that is safe to log."""
+    """The session of a request without one: a digest of its user or its conversation, safe to log."""
     settings, token = request.runtime.config.router, request.caller.name
     by = settings.sticky_by
     if by == "session" or settings.sticky_s <= 0:

@@ -1,4 +1,4 @@
-"""``/v1/completions``, the legacy interface: a prompt is a chat with one message of the user."""
+"""``/v1/completions``, the legacy interface: a prompt becomes a chat with one user message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pieces of a streamed chat, one by one, for interfaces that write them in another way."""
+"""Pieces of a streamed chat, for interfaces with other event formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ChatPieces", "Piece"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One piece of the first choice.
+    """One piece of the first choice of a streamed chat.
 
     ``kind`` is ``text``, ``refusal``, ``call`` (a tool call begins), ``arguments`` (more of it), ``finish`` or
     ``usage``; ``number`` is that of a tool call.
@@ -39,7 +39,7 @@ class ChatPieces:
         self.model = str(frame["model"])
 
     def of(self, chunk: Chunk) -> Iterator[Piece]:
-        """The pieces of one chunk."""
+        """The pieces in one chunk."""
         for raw in self._events.of(chunk):
             document = load_json(raw)
             if isinstance(model := document.get("model"), str) and model:

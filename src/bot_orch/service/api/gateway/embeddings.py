@@ -1,4 +1,4 @@
-"""``/v1/embeddings``: among the agents that declare them."""
+"""``/v1/embeddings``: served by the agents that declare the interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["EmbeddingsDialect", "embed"]
 
 
 class EmbeddingsDialect:
-    """Embeddings: passed on as they are, to one agent that declares them."""
+    """Embeddings: passed unchanged to one agent that declares the interface."""
 
     endpoint = "embeddings"
 

@@ -1,4 +1,4 @@
-"""Chat completions and their chunks, for agents that answer with a text alone; and server-sent events."""
+"""Chat completions and chunks for agents that return plain text; server-sent events."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def whole_chat(frame: AnswerFrame, reply: CallReply) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class ChatEvents:
-    """The chunks of one answer as chunks of a chat completion.
+    """Converts the chunks of one answer to chat completion chunks.
 
     Those of an upstream are passed on, with its id, model and finish reasons. For agents that have none they are made
     here: the role once, one finish reason, token counts if asked for.
@@ -66,7 +66,7 @@ class ChatEvents:
     begun: bool = False
 
     def of(self, chunk: Chunk) -> list[bytes]:
-        """The chat chunks for one chunk, as JSON."""
+        """The chat completion chunks for one chunk, as JSON."""
         if chunk.raw is not None:
             self.passed = True
             return [chunk.raw]

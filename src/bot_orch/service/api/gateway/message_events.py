@@ -34,7 +34,7 @@ def error_document(problem: Problem) -> dict[str, Any]:
 
 
 def message_document(chat: Mapping[str, Any]) -> dict[str, Any]:
-    """A chat completion as a message; only its first choice counts."""
+    """Convert a chat completion to a message; only the first choice is used."""
     choice = (chat.get("choices") or [{}])[0]
     message, content = choice.get("message") or {}, []
     said = message.get("content") or message.get("refusal")
@@ -79,7 +79,7 @@ def _counts(told: Any) -> dict[str, int]:
 
 
 class MessagesWriter:
-    """The events of a streamed message; those of an agent that speaks Messages are passed on.
+    """Writes the events of a streamed message; events of an agent that speaks Messages are passed on unchanged.
 
     Parameters
     ----------

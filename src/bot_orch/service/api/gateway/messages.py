@@ -18,7 +18,7 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
 class MessagesFace(JsonFace):
-    """Errors as Anthropic's clients read them, and their way to send a token."""
+    """Error bodies and authentication in the format of Anthropic's clients."""
 
     def problem(self, problem: Problem, method: str, path: str) -> Reply:
         """See :class:`Face`."""
@@ -64,7 +64,7 @@ class MessagesDialect:
 
 
 def _turn(message: Mapping[str, Any], only: list[str]) -> list[dict[str, Any]]:
-    """One turn as messages of a chat: results of tools first, each a message of its own."""
+    """Convert one turn to chat messages: tool results first, each as a separate message."""
     role, content = text_of(message.get("role")) or "user", message.get("content")
     if isinstance(content, str):
         return [{"role": role, "content": content}]

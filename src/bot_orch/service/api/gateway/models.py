@@ -27,7 +27,7 @@ async def one_model(request: Request) -> Reply:
 
 
 def _routers(request: Request) -> list[str]:
-    """Models that choose a router: at the default router all that the caller may use, at another its own."""
+    """Model names that select a router: at the default router all that the caller may use, else only its own."""
     runtime, only = request.runtime, request.caller.router
     every = list(runtime.peers)
     shown = every if only is None and every[:1] == [runtime.config.name] else [runtime.config.name]

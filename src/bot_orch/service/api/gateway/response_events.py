@@ -32,7 +32,7 @@ _ECHOED: Mapping[str, Any] = {
 
 
 def response_document(chat: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A chat completion as a response to ``asked``; only its first choice counts."""
+    """Convert a chat completion to a response to ``asked``; only the first choice is used."""
     choice = (chat.get("choices") or [{}])[0]
     message, output = choice.get("message") or {}, []
     key = _key(chat)
@@ -108,7 +108,7 @@ def _call(item_id: str, call_id: Any, *, name: Any, said: str, status: str = "co
 
 
 class ResponsesWriter:
-    """The events of a streamed response; those of an agent that speaks Responses are passed on.
+    """Writes the events of a streamed response; events of an agent that speaks Responses are passed on unchanged.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``/v1/responses``: passed on to agents that declare it, a chat for all others."""
+"""``/v1/responses``: passed to agents that declare the interface, converted to a chat for all others."""
 
 from __future__ import annotations
 
