@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bot_orch import Agent, Guarantee, InvalidInputError, Objective, Orchestrator, Outcome, Task
+from bot_orch import Agent, Guarantee, InvalidInputError, Objective, Orchestrator, Outcome, Router, Task
 from bot_orch.arrays import allocate
 from bot_orch.core.guarantee import uniform_bound
 
@@ -177,3 +177,10 @@ def test_what_it_needs_grows_with_what_it_promises():
     needed = [Guarantee("large", each).rounds_needed() for each in (0.1, 0.05, 0.02)]
     assert needed == sorted(needed)
     assert Guarantee("large", 0.0001).rounds_needed() is None
+
+
+def test_a_thread_safe_router_has_the_certificate():
+    router = Router(["small", "large"], guarantee=PROMISE)
+    router.observe(router.decide(Task("t")).id, Outcome.completed(1.0))
+    assert (router.certificate().rounds, router.certificate().serves_others) == (1, False)
+    assert Router(["small", "large"]).certificate() is None

@@ -33,6 +33,7 @@ from bot_orch.agents.kinds.functions import (
 from bot_orch.checks import check_callable, check_seconds, is_number
 from bot_orch.clock import Clock, SteadyClock
 from bot_orch.core.completion.patience import PatienceRule
+from bot_orch.core.guarantee import Certificate
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.teams import CombineRule
@@ -320,6 +321,11 @@ class Router:
             self._kept.remove_agent(agent_id)
             self._functions.pop(agent_id, None)
             self._of_text.discard(agent_id)
+
+    def certificate(self) -> Certificate | None:
+        """What the guarantee certifies now; None without one."""
+        with self._lock:
+            return self._orchestrator.certificate()
 
     def drift_alarms(self) -> dict[str, int]:
         """See :meth:`bot_orch.Orchestrator.drift_alarms`."""
