@@ -123,7 +123,7 @@ def remove_agent(schema: Schema, arrays: Arrays, index: int, batch_ndim: int = 0
 
 
 def widened(fresh: Arrays, learned: Arrays) -> Arrays:
-    """The arrays of ``learned`` that ``fresh`` has, too, each in the first places of a larger one of that name.
+    """The arrays of ``learned`` that also exist in ``fresh``, each copied to the beginning of the larger array.
 
     For arrays over features, behind which new ones were added: what is learned with them is as if they had been zero.
     An array that does not fit starts again.
@@ -147,12 +147,12 @@ def widened(fresh: Arrays, learned: Arrays) -> Arrays:
 
 
 def null_for_nan(values: Iterable[float]) -> list[float | None]:
-    """Numbers as JSON values, None where one is missing; :func:`nan_for_null` is the inverse."""
+    """Numbers as JSON values, with None for NaN; :func:`nan_for_null` is the inverse."""
     return [None if math.isnan(value) else value for value in values]
 
 
 def nan_for_null(values: Iterable[float | None]) -> tuple[float, ...]:
-    """Numbers, NaN where one is missing.
+    """Numbers, with NaN for None.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of arguments at the public interface; each raises an error that names the field and the remedy."""
+"""Validation of public arguments; each error names the field and the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_array", "check_callable", "check_count", "check_number", "chec
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a Python or NumPy number; booleans and text that looks like a number are not.
+    """Whether the value is a Python or NumPy number; booleans and numeric strings are not.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def check_number(name: str, value: Any, remedy: str, *, low: float = 0.0, high: 
 
 
 def check_count(name: str, value: Any, remedy: str, *, low: int = 0) -> int:
-    """Return the integer; raise an error if it is none, or below ``low``."""
+    """Return the integer; raise an error for other types or values below ``low``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise InvalidInputError(name, f"is {_shown(value)}", remedy)
     return int(value)
@@ -60,7 +60,7 @@ def check_callable(name: str, value: Any, remedy: str) -> None:
 
 
 def check_array(name: str, value: Any, remedy: str) -> npt.NDArray[np.float64]:
-    """A new array of the numbers; text and None are no numbers.
+    """Convert to a new float array; raise an error for text and None.
 
     Examples
     --------
@@ -88,6 +88,6 @@ def _finite(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """The value, or its beginning if it is long."""
+    """The ``repr`` of the value, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

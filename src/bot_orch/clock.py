@@ -23,7 +23,7 @@ class Clock(Protocol):
         ...
 
     def elapsed_us(self) -> int:
-        """Time since some moment; it never jumps."""
+        """Monotonic time since an arbitrary moment."""
         ...
 
 
@@ -137,6 +137,6 @@ class ServiceTime:
         return self.last_us
 
     def reach(self, time_us: int) -> None:
-        """Continue from ``time_us``, the time of an event of another writer, if that is later than now."""
+        """Advance to ``time_us``, the time of another writer's event, if that is later than now."""
         self._offset_us += max(0, time_us - self.now_us())
         self.last_us = max(self.last_us, time_us)

@@ -1,4 +1,4 @@
-"""Admission to one agent: concurrency slots, a bounded number of waiting calls, and holds that the agent asked for."""
+"""Admission to one agent: concurrency slots, a bounded number of waiting calls, and pauses requested by the agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Refusal(StrEnum):
 
 
 class Admission:
-    """Slots of one agent; a call enters, maybe after a wait, and leaves.
+    """Concurrency slots of one agent.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Admission:
 
     @property
     def held_s(self) -> float:
-        """Seconds for which the agent has asked not to be called."""
+        """Seconds for which the agent has requested not to be called."""
         return max(0.0, self._held_until - self._clock())
 
     @property
@@ -54,13 +54,13 @@ class Admission:
         return Refusal.BUSY if self._slots.locked() and not self._may_wait else None
 
     def hold(self, seconds: float) -> float:
-        """Refuse calls for so long, but no longer than ``max_hold_s``; returns the seconds. Zero ends a hold."""
+        """Refuse calls for so many seconds, at most ``max_hold_s``; returns the seconds. Zero ends a hold."""
         seconds = min(seconds, self._limits.max_hold_s)
         self._held_until = self._clock() + seconds
         return seconds
 
     async def enter(self, deadline_at: float | None = None) -> bool:
-        """Take a slot, at once or after a wait of ``wait_s`` or the caller's deadline; returns whether it has one."""
+        """Take a slot, waiting up to ``wait_s`` or the caller's deadline; returns whether one was obtained."""
         if not self._slots.locked():
             return await self._slots.acquire()  # does not wait
         if not self._may_wait:
@@ -76,7 +76,7 @@ class Admission:
             self.waiting -= 1
 
     def leave(self) -> None:
-        """Give the slot back."""
+        """Release the slot."""
         self._slots.release()
 
     @property
@@ -85,11 +85,11 @@ class Admission:
 
 
 class OpenAdmission(Admission):
-    """Admits every call, and holds none back: for calls that another process has admitted."""
+    """Admits every call: for calls that another process has already admitted."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         super().__init__(replace(limits, concurrency=_ALL), clock)
 
     def hold(self, seconds: float) -> float:
-        """Return the seconds; the process that admitted the call holds the next one."""
+        """Return the seconds; the process that admitted the call applies the hold."""
         return seconds

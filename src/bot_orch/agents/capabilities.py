@@ -1,4 +1,4 @@
-"""What an agent can serve, as declared in the configuration, and what a request needs."""
+"""Capabilities of agents, as configured, and requirements of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EndpointName = Literal["chat", "completions", "responses", "embeddings", "messag
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a request needs of an agent; the default needs nothing.
+    """Requirements of a request; none by default.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an agent can serve; by default everything a chat may hold.
+    """What an agent can serve; by default everything in a chat.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Capabilities:
             raise InvalidInputError("endpoints", "is empty", "name at least one, such as chat")
 
     def missing(self, needs: Needs) -> str | None:
-        """The first thing that the request needs and the agent lacks; ``None`` if it can serve it."""
+        """The first requirement that the agent does not meet; ``None`` if it can serve the request."""
         if needs.endpoint and not self._speaks(needs):
             return needs.only or needs.endpoint
         if self.context_tokens is not None and needs.tokens > self.context_tokens:

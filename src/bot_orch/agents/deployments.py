@@ -1,4 +1,4 @@
-"""Several deployments of one agent: which one takes the next call, and which ones rest."""
+"""Several deployments of one agent: selection for the next call, and cooldown."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class DeploymentPool:
         self._last = -1
 
     def choose(self, tokens: int, *, region: str | None = None, avoid: Collection[int] = ()) -> int | None:
-        """The deployment for a call of so many tokens; ``None`` if all are at their limits, resting or to be avoided.
+        """The deployment for a call of so many tokens; ``None`` if all are at their limits, cooling down or excluded.
 
         One that rests after a failure is taken if there is no other; one that asked for a rest is not.
         """
@@ -127,7 +127,7 @@ class DeploymentPool:
         return entry
 
     def end(self, place: int, entry: list[float], tokens: int | None = None) -> None:
-        """End a call; ``tokens`` as reported, if they are known."""
+        """End a call; ``tokens`` is the reported number, if known."""
         self._uses[place].in_flight -= 1
         if tokens is not None:
             entry[1] = float(tokens)
@@ -143,7 +143,7 @@ class DeploymentPool:
         self._uses[place].rests_until = -math.inf
 
     def wait_s(self) -> float:
-        """Seconds until the first of the deployments may take a call again."""
+        """Seconds until a deployment can accept a call again."""
         now = self._clock()
         waits = [
             max(use.rests_until - now if use.asked_to_rest else 0.0, use.calls[0][0] + _MINUTE_S - now)
@@ -166,7 +166,7 @@ class DeploymentPool:
 
 
 class DeploymentsRunner:
-    """Runner of an agent with several deployments; it is one agent for learning, limits and the circuit breaker.
+    """Runner of an agent with several deployments; learning, limits and the circuit breaker treat it as one agent.
 
     A call that one deployment fails goes to the next, within the same attempt; a stream only until its first content.
     ``passed_over`` is called for every call that failed so, with its time; the last failure of all is raised instead.
@@ -177,7 +177,7 @@ class DeploymentsRunner:
         self.passed_over: Callable[[CallRequest, CallFailure, float], None] | None = None
 
     async def call(self, request: CallRequest) -> CallReply:
-        """Call one deployment after the other, until one answers."""
+        """Call the deployments in turn until one answers."""
         avoid: set[int] = set()
         failure: tuple[CallFailure, float] | None = None
         tokens = most_tokens(request)
@@ -196,7 +196,7 @@ class DeploymentsRunner:
                 self._pool.end(place, entry, counted)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """Stream from one deployment after the other, until one has begun its answer."""
+        """Stream from the deployments in turn until one begins its answer."""
         avoid: set[int] = set()
         failure: tuple[CallFailure, float] | None = None
         tokens = most_tokens(request)
@@ -226,7 +226,7 @@ class DeploymentsRunner:
                 self._pool.end(place, entry, counted)
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close the runners of all deployments."""
         for runner in self._runners:
             await runner.close()
 
@@ -244,7 +244,7 @@ class DeploymentsRunner:
         raise CallFailure(Ending.RATE_LIMITED, message, started=False, retry_after_s=self._pool.wait_s())
 
     def _after(self, place: int, failure: CallFailure) -> CallFailure:
-        """Note a failure; raises it unless another deployment may help."""
+        """Record a failure; raises it unless another deployment may help."""
         if failure.ending not in _ELSEWHERE:
             raise failure
         self._pool.failed(place, failure)

@@ -26,7 +26,7 @@ _EXPECTED = frozenset({Ending.COMPLETED, Ending.CANCELLED_BY_CALLER, Ending.SHUT
 
 @dataclass(frozen=True, slots=True)
 class GuardView:
-    """Snapshot of one agent. ``reason`` says why it takes no call, ``retry_in_s`` for how long (0: not known)."""
+    """Snapshot of one agent. ``reason`` is why it accepts no calls, ``retry_in_s`` for how long (0: unknown)."""
 
     agent: str
     breaker: BreakerView
@@ -117,19 +117,19 @@ class Guard:
 
     @property
     def available(self) -> bool:
-        """Whether a call would be admitted now, or may wait; routers exclude agents that are not available."""
+        """Whether a call would be admitted now, or may wait; routers exclude unavailable agents."""
         return self.refusal is None
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why a call would not be admitted now; None if it would, at once or after a wait."""
+        """Why a call would not be admitted now; None if it would, immediately or after a wait."""
         if self._closing:
             return Refusal.STOPPING
         return self._admission.refusal if self.breaker.ready() else Refusal.CIRCUIT
 
     @property
     def retry_in_s(self) -> float:
-        """Seconds until an agent that takes no calls may take one again; 0 if that is not known."""
+        """Seconds until an unavailable agent may accept calls again; 0 if unknown."""
         return max(self.breaker.view().retry_in_s, self._admission.held_s)
 
     def view(self) -> GuardView:
@@ -148,7 +148,7 @@ class Guard:
         )
 
     def reset(self) -> None:
-        """Forget a hold that the agent asked for, and close its circuit breaker."""
+        """End a hold requested by the agent, and close its circuit breaker."""
         self._admission.hold(0.0)
         self.breaker.reset()
 
@@ -200,7 +200,7 @@ class Guard:
             return self._complete(attempt, reply)
 
     async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
-        """One attempt. Chunks before the first content are held back, so that another agent can still take over."""
+        """One attempt. Chunks before the first content are buffered, so that another agent can still take over."""
         attempt = await self._admit(run)
         held: list[Chunk] = []
         with self._settling(attempt):
@@ -289,7 +289,7 @@ class Guard:
         return None if is_cancellation or failure is error else failure
 
     def _take_times(self, attempt: _Try, ended: CallReply | CallFailure) -> None:
-        """Take the carrier's times, and its calls of deployments that another one has answered, or failed after."""
+        """Copy the carrier's times, and log its earlier calls of other deployments in this attempt."""
         watch, run = attempt.watch, attempt.run
         watch.waited_s, watch.first_byte_s = ended.elapsed_s, ended.first_byte_s
         for each in ended.attempts[:-1]:
@@ -341,7 +341,7 @@ class Guard:
             self.observer(entry)
 
     def _passed_over(self, request: CallRequest, failure: CallFailure, elapsed_s: float) -> None:
-        """Log a call that one deployment has failed, before the next one is asked within the same attempt."""
+        """Log a failed call of one deployment before the next one is tried within the same attempt."""
         run = next((each.run for each in self._active if each.run.request is request), None)
         if run is not None:
             run.passed_over += 1
@@ -361,7 +361,7 @@ class Guard:
 
 
 def _log_failure(attempt: Attempt) -> None:
-    """Log a failed attempt: agent, ending and times, nothing of request and answer."""
+    """Log a failed attempt: agent, ending and times, never the request or answer."""
     if attempt.ending in _EXPECTED or not attempt.ending.meaning.attempted:
         return
     fields = {

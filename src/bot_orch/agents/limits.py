@@ -65,7 +65,7 @@ class Limits:
 
     @property
     def slots(self) -> int:
-        """Number of concurrent calls; that of a kind which holds threads if ``concurrency`` is not set."""
+        """Number of concurrent calls; the default of a kind that uses threads if ``concurrency`` is not set."""
         return _THREADS if self.concurrency is None else self.concurrency
 
 

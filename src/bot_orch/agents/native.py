@@ -39,7 +39,7 @@ class Accumulator(Protocol):
     done: bool
 
     def add(self, event: bytes) -> Chunk | None:
-        """The chunk for one event, if it is to be passed on."""
+        """The chunk for one event, or ``None`` to drop it."""
         ...
 
     def reply(self, status: int) -> CallReply:

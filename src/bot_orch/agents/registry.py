@@ -70,7 +70,7 @@ def make_agent(
     capabilities: Capabilities | None = None,
     **options: Any,
 ) -> Guard:
-    """Build a guarded agent; ``options`` are those of :class:`Guard`.
+    """Build a guarded agent; ``options`` are passed to :class:`Guard`.
 
     For people the timeouts are disabled; their only time limit is ``answer_within_s``.
 

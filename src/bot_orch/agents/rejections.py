@@ -1,4 +1,4 @@
-"""Errors of endpoints: how they are read, and whether another agent may serve a request that one has rejected.
+"""Errors of endpoints: parsing, and whether another agent may serve a rejected request.
 
 A 4xx is the caller's own fault unless :data:`CODES` or :data:`PHRASES` says that it depends on the agent.
 """
@@ -111,7 +111,7 @@ def read_error(raw: bytes | None) -> UpstreamError | None:
 
 
 def unsuited_because(error: UpstreamError) -> str | None:
-    """Why another agent may serve the request: the first entry of the tables that fits, else ``None``."""
+    """Why another agent may serve the request: the first matching entry of the tables, else ``None``."""
     for name in (error.code, error.type):
         if name is not None and name.lower() in CODES:
             return CODES[name.lower()]

@@ -95,7 +95,7 @@ def tool_call_ids(message: Any) -> tuple[str, ...]:
 
 
 async def in_one_piece(reply: CallReply) -> AsyncGenerator[Chunk, None]:
-    """A stream with a single content chunk; tool calls and finish reasons of a chat completion are kept."""
+    """Convert a reply to a stream with a single content chunk; tool calls and finish reasons are kept."""
     event = None if reply.raw is None else _as_event(reply.raw)
     yield Chunk(reply.text, raw=event, more=event is not None)
     yield Chunk(reply=reply)

@@ -15,7 +15,7 @@ _PARAMS = ("tools", "functions", "response_format")
 
 
 def tokens_of(letters: int) -> int:
-    """Tokens of a text, at four characters each.
+    """Estimated tokens of a text, at four characters each.
 
     Examples
     --------

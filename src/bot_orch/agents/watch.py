@@ -1,4 +1,4 @@
-"""Timeouts of one attempt: total, first byte, silence in a stream and the caller's deadline."""
+"""Timeouts of one attempt: total, first byte, gap between chunks and the caller's deadline."""
 
 from __future__ import annotations
 

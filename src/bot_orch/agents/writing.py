@@ -1,4 +1,4 @@
-"""Requests as JSON for endpoints and programs, however large, without blocking the event loop.
+"""JSON encoding of arbitrarily large requests without blocking the event loop.
 
 The encoder writes a document in one go, and no thread helps: it holds the interpreter meanwhile. So a large document is
 written value by value, and long texts piece by piece.
@@ -76,7 +76,7 @@ def _key(name: Any) -> str:
 
 
 def _is_small(document: Any) -> bool:
-    """Whether there are few values and letters; stops as soon as there are not."""
+    """Whether the document has few values and characters; stops counting once it does not."""
     letters, values, todo = 0, 0, [document]
     while todo:
         value = todo.pop()
@@ -95,7 +95,7 @@ def _is_small(document: Any) -> bool:
 
 
 class _Turns:
-    """Lets other work run when a millisecond has passed since it did so last."""
+    """Yields to the event loop after each millisecond of work."""
 
     __slots__ = ("_since",)
 
@@ -104,10 +104,10 @@ class _Turns:
 
     @property
     def due(self) -> bool:
-        """Whether it is the turn of others."""
+        """Whether a millisecond has passed since the last yield."""
         return time.perf_counter() - self._since > _AT_ONCE_S
 
     async def pass_on(self) -> None:
-        """Let others run."""
+        """Yield to the event loop."""
         await asyncio.sleep(0)
         self._since = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Requests to a running service; every failure is an error of one line."""
+"""Requests to a running service; every failure becomes a one-line error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ServiceDownError(ServiceAnswerError):
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """Where a service listens, and the token for it (default: BOT_ORCH_TOKEN).
+    """Address of a service, and its token (default: BOT_ORCH_TOKEN).
 
     Errors name ``option``, the argument that holds the URL, and the ``scope`` that the token needs.
     """
@@ -73,7 +73,7 @@ class ServiceAddress:
             raise self.unexpected() from None
 
     def unexpected(self) -> ServiceAnswerError:
-        """The error for an answer that this service never gives."""
+        """The error for an unexpected answer."""
         return ServiceAnswerError(f"{self.url}: does not answer as bot-orch does; check {self.option}")
 
     def _token(self) -> str:

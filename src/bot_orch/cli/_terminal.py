@@ -1,4 +1,4 @@
-"""What commands print on a terminal: a progress bar, tables, and text of others without control characters."""
+"""Terminal output of commands: a progress bar, tables, and untrusted text without control characters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProgressBar:
 
 
 def plain(text: str) -> str:
-    """Replace control characters, so that text of others cannot steer the terminal."""
+    """Replace control characters, so that untrusted text cannot control the terminal."""
     return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
 
 

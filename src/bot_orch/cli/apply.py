@@ -97,7 +97,7 @@ def _apply(file: Any, store: Any, arguments: argparse.Namespace) -> int:
 
 
 def _wait(store: Any, number: int, lease_s: float) -> int:
-    """Wait until every process runs a version or says why it cannot; 1 if one cannot."""
+    """Wait until every process runs a version or reports why it cannot; returns 1 if one cannot."""
     import time
 
     end = time.monotonic() + lease_s + _PATIENCE_S
@@ -115,7 +115,7 @@ def _wait(store: Any, number: int, lease_s: float) -> int:
 
 
 def _earlier(store: Any, number: int | None) -> str:
-    """The document to go back to: that of a version, or the last that differs from the one in force."""
+    """The document to roll back to: a given version, or the last one that differs from the current."""
     from bot_orch.service.config.documents import differences
 
     known = store.history()
@@ -157,7 +157,7 @@ def _on_sqlite(arguments: argparse.Namespace) -> int:
 
 
 def _reload(arguments: argparse.Namespace) -> None:
-    """Let the service read its file again, and say what changed."""
+    """Make the service read its file again, and print the changes."""
     from bot_orch.service.config import load_config
 
     listen = load_config(arguments.config).listen

@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _looks_at_answers(arguments: argparse.Namespace, paths: list[Path]) -> bool:
-    """Whether rounds look at answers; otherwise they only give up silent agents."""
+    """Whether rounds use answers; otherwise they only time out silent agents."""
     from bot_orch.lab.arena.answers import has_answers
 
     return arguments.truthful_check or any(has_answers(path) for path in paths)
@@ -187,7 +187,7 @@ def _report(out: Path, page: Path) -> None:
 
 
 def _found(paths: list[Path]) -> list[Path]:
-    """Every matrix under the paths; what there is to say about reading them goes to stderr."""
+    """Every matrix under the paths; messages about reading them go to stderr."""
     from bot_orch.lab.environments.matrix.find import expand, load_matrix
 
     found = expand(paths, _note)

@@ -119,7 +119,7 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
 
 
 def _compared(found: Evaluation) -> list[str]:
-    """What the values of a policy that learns are about, and what the log earned in as many rounds."""
+    """Lines that compare the learning policy's value with what the log earned in as many rounds."""
     if found.learned is None:
         return []
     mine = f"  values are those of its first {found.learned} rounds"

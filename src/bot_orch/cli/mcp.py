@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _router(path: Path, agents: list[str] | None) -> Router:
-    """The router of a file with the settings it has; a new one needs agents."""
+    """The router of a file with its saved settings; a new file needs agents."""
     from bot_orch.core.orchestrator import Orchestrator
     from bot_orch.log.events import Configured
     from bot_orch.log.stores.open import open_file

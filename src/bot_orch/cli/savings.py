@@ -1,4 +1,4 @@
-"""``bot-orch savings``: what the router saved against one agent, or a fixed mix of the same cost."""
+"""``bot-orch savings``: the router's savings against one agent, or a fixed mix of the same cost."""
 
 from __future__ import annotations
 

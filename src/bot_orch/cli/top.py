@@ -98,7 +98,7 @@ def _show(lines: list[str], *, live: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What the service said: agents, sums by agent over the range, the objective, drift alarms."""
+    """Data of the service: agents, totals by agent over the range, the objective, drift alarms."""
 
     url: str
     last: str
@@ -110,7 +110,7 @@ class Glance:
 
 
 def look(service: ServiceAddress, last: str) -> Glance:
-    """Ask the service."""
+    """Query the service."""
     agents = service.document("/v1/agents")
     table = service.fetch(f"/dashboard/agents.csv?last={last}").decode("utf-8", "replace")
     objective = service.document("/v1/objective")
@@ -150,12 +150,12 @@ def draw(glance: Glance, width: int, *, color: bool = False) -> list[str]:
 
 
 def _table(glance: Glance, bar: int) -> list[str]:
-    """The head and a line per agent, with bars of this width."""
+    """The header and a line per agent, with bars of this width."""
     return table([_HEAD, *(_row(each, glance.rows.get(each["id"], {}), bar) for each in glance.agents)], left=2)
 
 
 class _Ink:
-    """Colours, if there are any."""
+    """Terminal colours, if supported."""
 
     def __init__(self, color: bool) -> None:
         self._color = color
@@ -198,7 +198,7 @@ def _row(agent: Mapping[str, Any], sums: Mapping[str, str], bar: int) -> tuple[s
 
 
 def _alarms(glance: Glance) -> list[tuple[str, str]]:
-    """Alarms, the newest first, with a tone each."""
+    """Alarms, newest first, each with a tone."""
     found = []
     for agent in glance.agents:
         if not agent["available"]:

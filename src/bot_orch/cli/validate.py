@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def validated(path: Path, *, host: str | None = None, port: int | None = None) -> int:
-    """Check a file and say what it holds, or what keeps it from being served; the exit status."""
+    """Check a file and print its contents, or what is wrong with it; returns the exit status."""
     import sys
 
     from bot_orch.service.build import check

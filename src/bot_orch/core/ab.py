@@ -1,4 +1,4 @@
-"""A/B: two policies share the traffic by a keyed random stream, and each learns from its own decisions alone."""
+"""A/B tests: a keyed random stream splits the traffic between two policies, and each learns only its own decisions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SplitTest(Policy):
         return {f"{arm}_{name}": field for arm, policy in arms for name, field in policy.schema(n_features).items()}
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """The choice of the arm of this round."""
+        """The choice of this round's arm."""
         arm = self.arm(situation.t)
         return self._policy(arm).choose(_half(state, arm), situation)
 
@@ -77,7 +77,7 @@ class SplitTest(Policy):
         state.update({f"{arm}_{name}": array for name, array in part.items()})
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """Each arm adopts its own part."""
+        """Restore each arm from its own part of the learned state."""
         a = self.a.adopt(_half(state, "a"), _half(learned, "a"))
         b = self.b.adopt(_half(state, "b"), _half(learned, "b"))
         halves = {"a": a, "b": b}

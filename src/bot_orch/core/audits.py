@@ -1,4 +1,4 @@
-"""Outputs known before their outcomes, and the second of two verdicts on audited decisions of an orchestrator."""
+"""Outputs that arrive before their outcomes, and the two verdicts on audited decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_audit(decision: Decision) -> None:
 
 
 def keep(state: State, decision: Decision, reward: float, *, audit: bool) -> None:
-    """Keep the first verdict on an audited decision; the oldest is dropped if too many wait for their second."""
+    """Store the first verdict on an audited decision; the oldest is dropped if too many wait for their second."""
     verdicts = state.verdicts
     verdicts[decision.id] = FirstVerdict(decision.agent, decision.key.counter + 1, reward=reward, audit=audit)
     if len(verdicts) > _MOST:

@@ -1,4 +1,4 @@
-"""Preparation of context: what a task brings becomes a few standardised numbers and a kind, learned from the stream.
+"""Preparation of context: projects task features to a few standardised numbers and a cluster, learned online.
 
 Numbers are imputed by their median, replaced by signed logarithms where that makes tails lighter, standardised, clipped
 and reduced to principal components. Words are weighted by inverse document frequency and reduced to singular vectors
@@ -43,7 +43,7 @@ ROUNDS = 12  # of k-means
 
 @dataclass(frozen=True)
 class WithContext(Policy):
-    """A policy that reads features, given prepared ones.
+    """Wraps a policy that reads features and gives it prepared ones.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class WithContext(Policy):
 
     @property
     def components(self) -> int:
-        """How many features the policy gets."""
+        """Number of features that the policy gets."""
         return min(self.numbers, NUMBERS) + (WORDS if self.words else 0)
 
     def schema(self, n_features: int) -> Schema:
-        """Kept rows and the projection, then the state of the policy."""
+        """Stored rows and the projection, then the state of the policy."""
         n, w, c = self.numbers, self.words, min(self.numbers, NUMBERS)
         own = {
             "seen": Field(per_agent=False, dtype="int64"),
@@ -103,7 +103,7 @@ class WithContext(Policy):
         return {f"context_{name}": field for name, field in own.items()} | dict(self.policy.schema(self.components))
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """What was learned; the preparation starts anew if tasks bring other numbers than before."""
+        """The learned state; the preparation restarts if tasks have other features than before."""
         mine = {name: array for name, array in state.items() if name.startswith("context_")}
         same = all(name in learned and learned[name].shape == array.shape for name, array in mine.items())
         if same:
@@ -118,7 +118,7 @@ class WithContext(Policy):
         return self.policy.choose(state, Situation(s.t, s.penalty, s.eligible, z, s.pending, s.cost, s.claims))
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Teach the policy the outcome, keep its row, and fit the projection anew if it is time."""
+        """Update the policy, store the row, and refit the projection if due."""
         z = self.features(state, feedback.context)
         self.policy.update(state, _on(feedback, z))
         batch = state["context_seen"].shape
@@ -170,13 +170,13 @@ class WithContext(Policy):
         return self.policy.can_withdraw
 
     def withdraw(self, state: Arrays, old: Feedback) -> None:
-        """Take a lesson back; its row stays for the projection alone."""
+        """Withdraw a lesson; its row stays for the projection only."""
         self.policy.withdraw(state, _on(old, self.features(state, old.context)))
         own = (state["context_round"] == old.t) & (state["context_owner"] == state["context_id"][int(old.agent)])
         state["context_owner"][own] = -1
 
     def _due(self, s: Arrays) -> bool:
-        """Powers of two; beyond the rows kept only if tasks of late have words that the last fit did not know."""
+        """Whether to refit: at powers of two; beyond the stored rows only if recent tasks contain new words."""
         seen = int(s["context_seen"])
         if seen < FIRST or seen & (seen - 1):
             return False
@@ -215,7 +215,7 @@ class WithContext(Policy):
         return np.asarray(total.reshape(*batch, WORDS) - s["context_middle"])
 
     def _fit(self, s: Arrays, at: tuple[int, ...], whole: Arrays) -> None:
-        """Fit projection and kinds to the kept rows, and let the policy learn these again."""
+        """Fit projection and clusters to the stored rows, and let the policy learn these again."""
         n = min(int(s["context_seen"]), ROWS)
         z = []
         if self.numbers:
@@ -293,7 +293,7 @@ def without_context(policy: Policy) -> Policy:
 
 
 def kind_of(policy: Policy, state: Arrays, raw: Floats) -> int | None:
-    """The kind of a task under the preparation of ``policy``; None if it prepares nothing or was not fitted yet."""
+    """The cluster of a task under the preparation of ``policy``; None without one, or before its first fit."""
     if isinstance(policy, WarmStart):
         warm = {name.removeprefix("warm_"): array for name, array in state.items() if name.startswith("warm_")}
         return kind_of(policy.policy, warm, raw)

@@ -152,7 +152,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Engine:
-    """Decision and learning steps for given settings; the state is passed to every call.
+    """Decision and learning steps for given settings; every call receives the state.
 
     Examples
     --------
@@ -210,7 +210,7 @@ class Engine:
 
     @cached_property
     def accounts(self) -> bool:
-        """Whether dollars, seconds or constraints count; if not, they take no time."""
+        """Whether dollars, seconds or constraints are used; if not, they cost no time."""
         timed = self.seconds is not None or self.first_token is not None
         limited = self.pacing is not None or self.settings.guarantee is not None
         return timed or bool(self.prices.schema) or limited
@@ -222,7 +222,7 @@ class Engine:
 
     @cached_property
     def completion(self) -> Completion:
-        """What outcomes without a reward teach."""
+        """The model of outcomes without a reward."""
         return Completion(self.settings.patience_s)
 
     @cached_property
@@ -291,7 +291,7 @@ class Engine:
         return Engine(replace(self.settings, alignment=chosen))
 
     def for_task(self, task: Task, *, first: bool) -> Engine:
-        """The engine itself, or one for what the first task brings: its features, its text, its kind of reference."""
+        """The engine, adapted to what the first task brings: features, text, kind of reference."""
         found = self.choosing(task.reference)
         settings = fitted(found.settings, task, first=first)
         return found if settings is found.settings else Engine(settings)
@@ -379,7 +379,7 @@ class Engine:
         learned: Details,
         replaces: tuple[Feedback, float] | None = None,
     ) -> bool:
-        """Update the state with the outcomes of one round; returns whether an alarm started an agent afresh.
+        """Update the state with the outcomes of one round; returns whether an alarm restarted an agent.
 
         ``replaces`` is an earlier lesson and its position.
         """
@@ -427,7 +427,7 @@ class Engine:
         reward: Floats,
         before: Floats | None = None,
     ) -> None:
-        """Count a round for the guarantee; ``before`` is what was counted for it earlier, NaN for no reward."""
+        """Count a round for the guarantee; ``before`` is the reward counted for it earlier, NaN for none."""
         guarantee = self.settings.guarantee
         if guarantee is None or guarantee.baseline not in names:
             return
@@ -452,7 +452,7 @@ class Engine:
             self.pacing.frugality.teach(parts["evidence"], rewards, weight)
 
     def expected_usage(self, parts: Parts, price: Floats | None) -> dict[str, Floats]:
-        """Mean dollars and times and shares of late outcomes, ``batch + (M,)`` each, of what counts."""
+        """Mean dollars, times and shares of late outcomes, ``batch + (M,)`` each, where they are used."""
         found: dict[str, Floats] = {}
         if "prices" in parts:
             found["usd"] = self.prices.means(parts["prices"], price)
@@ -484,7 +484,7 @@ class Engine:
     def _count(
         self, parts: Parts, judge: Feedback, feedback: Feedback, *, truth: Floats | None, fresh: Bools, again: bool
     ) -> None:
-        """Count rewards unless they come ``again``, and compare both verdicts where both are known."""
+        """Count rewards unless they were counted before (``again``), and compare both verdicts where known."""
         if not again:
             self.restarts.count(parts, feedback.observed)
         if self.audits.rate:
@@ -496,7 +496,7 @@ class Engine:
 
     @cached_property
     def _commits_nothing(self) -> bool:
-        """Whether no part of the state follows choices, unless distances are given."""
+        """Whether no part of the state depends on choices, unless distances are given."""
         nothing = self.alignment is None and self.pacing is None and self.settings.guarantee is None
         return nothing and not self.restarts.wanted
 
@@ -506,7 +506,7 @@ class Engine:
         return self.restarts.wanted or (self.alignment is not None and self.alignment.compares_agents)
 
     def _mixing(self, parts: Parts, lambda_: Floats) -> Callable[..., Floats] | None:
-        """What changes the policy's propensities: agents that lead unchallenged, and agents just started afresh."""
+        """The function that changes the policy's propensities: for unchallenged leaders and restarted agents."""
         counts = self.alignment is not None and self.alignment.compares_agents and np.count_nonzero(lambda_) > 0
         alone = self.alignment.starving(parts) if self.alignment is not None and counts else None
         new = self.restarts.on_probation(parts)
@@ -544,7 +544,7 @@ class Engine:
     def _learn_usage(
         self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Details, earlier: Feedback | None
     ) -> None:
-        """Dollars and seconds of outcomes: what constraints charge, then what is learned for the next decision.
+        """Learn dollars and seconds of outcomes: first charge the constraints, then update the predictions.
 
         ``earlier`` is a lesson that ``feedback`` replaces; of what was charged for it, the difference is charged.
         """
@@ -574,15 +574,15 @@ class Engine:
             self.first_token.see(parts["first token"], agent, learned.first_token_s)
 
     def _fitting(self, context: Floats | None) -> Floats | None:
-        """Features, unless they are those of a decision that was made before features changed."""
+        """The features, or None if they belong to a decision made before the features changed."""
         return None if context is None or context.shape[-1] != self.settings.context_width else context
 
     def _dense(self, context: Floats | None) -> Floats | None:
-        """Features as the price model reads them."""
+        """Features in the form that the price model reads."""
         return None if context is None else dense(context, self.settings)
 
     def _usage(self, feedback: Feedback | None, learned: Details) -> Used:
-        """What outcomes used of the limits; unknown without feedback, dollars or time."""
+        """Usage of outcomes for the limits; unknown without feedback, dollars or time."""
         unknown = np.array(np.nan)
         reward = unknown if feedback is None else _earned(feedback)
         elapsed_s = unknown if learned.elapsed_s is None else learned.elapsed_s

@@ -1,4 +1,4 @@
-r"""A promise about quality that holds at every moment: the loss against a baseline agent stays within a credit.
+r"""Anytime quality guarantee: the loss against a baseline agent stays within a credit.
 
 With probability ``confidence``, at every round t, the total reward that was served is at least that of the baseline on
 the same tasks less ``loss_at_most`` times t. Other agents are served only while an upper bound of the loss so far, with
@@ -42,7 +42,7 @@ _LONGEST = 10_000_000  # rounds beyond which a guarantee counts as out of reach
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a guarantee certifies now.
+    """The current certificate of a guarantee.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ class Guarantee:
 
     @property
     def schema(self) -> Schema:
-        """Rounds and sums over rounds: X, its squares, estimated squares of unseen rounds, and the squares of those."""
+        """Rounds, and sums of X, its squares, estimated squares of unseen rounds, and the squares of those."""
         return {name: Field(per_agent=False) for name in ("rounds", "loss", "seen", "unseen", "unseen_squares")}
 
     def first_round(self) -> int:
-        """How many tasks the baseline gets alone, before there is credit for another agent."""
+        """Number of tasks that the baseline gets alone before there is credit for another agent."""
         least = float(self._total(np.zeros(()), np.zeros(()), np.zeros(()), np.zeros(()))) + 1.0
         return int(np.ceil(least / self.loss_at_most)) - 1
 
@@ -142,7 +142,7 @@ class Guarantee:
         return int(np.ceil(n[np.argmax(fine)])) if fine.any() else None
 
     def certificate(self, state: Arrays) -> Certificate:
-        """What is certified by the state of one router."""
+        """The certificate for the state of one router."""
         credit = float(self.loss_at_most * state["rounds"])
         return Certificate(int(state["rounds"]), float(self._loss(state)), credit, bool(self.serves_others(state)))
 
@@ -234,7 +234,7 @@ def uniform_bound(squares: Floats, widest: float, risk: float) -> Floats:
 
 
 def _sums(p: Floats, m: Floats, drawn: Bools, reward: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """What rounds add: X, squares where the baseline was drawn, an estimate of the others, and their squares.
+    """Increments of the sums: X, squares where the baseline was drawn, an estimate for other rounds, their squares.
 
     Nothing where the baseline was certain. A reward that is not known is the worst one.
     """

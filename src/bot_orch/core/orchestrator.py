@@ -232,12 +232,12 @@ class Orchestrator:
 
     @property
     def n_features(self) -> int | None:
-        """How many features a task has; None until the first task brings some."""
+        """Number of features of a task; None until the first task has some."""
         return self.settings.n_features
 
     @property
     def alignment(self) -> Alignment | None:
-        """How distances are computed; None until the first measure was seen."""
+        """The alignment in use; None until the first measure was seen."""
         return self._engine.alignment
 
     @property
@@ -252,7 +252,7 @@ class Orchestrator:
 
     @property
     def prefix(self) -> str:
-        """How ids of decisions begin; the number of the decision follows."""
+        """Prefix of decision ids; the number of the decision follows."""
         return self._prefix
 
     @property
@@ -277,7 +277,7 @@ class Orchestrator:
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """Ids of recent decisions that ended without a reward, oldest first; a reward may still replace the silence."""
+        """Ids of recent decisions that ended without a reward, oldest first; a late reward may still replace them."""
         return tuple(self._state.silences)
 
     def is_pending(self, decision_id: str) -> bool:
@@ -361,7 +361,7 @@ class Orchestrator:
         attempts: int = 1,
         combine: CombineRule = "vote",
     ) -> Decision:
-        """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
+        """The decision that :meth:`decide` would make now; the state does not change until it is committed."""
         wanted = rounds.wanted(seen, attempts, combine)
         prepared = self._last_prepared = self._derived(task, eligible, caps, decision_id, wanted)
         return prepared[0]
@@ -393,7 +393,7 @@ class Orchestrator:
             raise InvalidInputError("decision_id", f"{decision_id!r} is taken", "choose an id that was not used")
 
     def encoded(self, task: Task) -> Task:
-        """The task with its text replaced by the encoder's numbers, as :meth:`decide` uses and the log keeps it."""
+        """The task with its text replaced by the encoder's features, as :meth:`decide` uses and the log stores it."""
         return encode(task, self._engine_for(task).settings)
 
     def kind_of(self, task: Task) -> int | None:
@@ -413,7 +413,7 @@ class Orchestrator:
         return kind_of(engine.policy, self._parts_of(engine)["policy"], observed.context)
 
     def certificate(self) -> Certificate | None:
-        """What the guarantee certifies now; None without one.
+        """The current certificate of the guarantee; None without one.
 
         Examples
         --------
@@ -435,7 +435,7 @@ class Orchestrator:
         eligible: Collection[str] | None = None,
         rule: PatienceRule = "learned",
     ) -> float:
-        """Seconds to wait for the agent of a decision before another one is asked, with ``deadline_s`` left for both.
+        """Seconds to wait for the agent of a decision before asking another one, given ``deadline_s`` for both.
 
         ``eligible`` are those who may be asked next, by default every other agent. After that time report
         ``Outcome.censored(elapsed_s=..., reason="cancelled")`` and decide again without the agent: both decisions have
@@ -655,7 +655,7 @@ class Orchestrator:
         return (first.decision if first.decision in state.pending else ""), rounds.added(outcome, first)
 
     def _drop(self, decision: Decision, answer: Answer) -> None:
-        """End a decision whose answer was not the first of its round: only what it used is learned."""
+        """End a decision whose answer was not the first of its round: only its usage is learned."""
         used = MeasuredUsage(answer.cost_usd, answer.elapsed_s)
         if self._engine.accounts and decision.id not in self._state.used:
             outcome_learning.see_usage(self._engine, self._state, self._roster, decision=decision, used=used)
@@ -663,7 +663,7 @@ class Orchestrator:
 
     @exclusive
     def observe_output(self, decision_id: str, output: Measure) -> None:
-        """Learn an output before its outcome is known: distances and drift alarms need not wait for late rewards.
+        """Learn an output before its outcome is known, so that distances and drift alarms need not wait for rewards.
 
         The decision stays pending. If its outcome brings the output again, that is not counted twice.
         """
@@ -684,7 +684,7 @@ class Orchestrator:
         elapsed_s: float | None = None,
         first_token_s: float | None = None,
     ) -> None:
-        """Learn dollars and seconds of an answer before its outcome is known: they need not wait for late rewards.
+        """Learn dollars and seconds of an answer before its outcome is known.
 
         The decision stays pending. Its outcome need not bring them again, and if it does they do not count twice. Where
         neither the objective nor a constraint counts dollars or seconds, nothing happens.
@@ -697,14 +697,14 @@ class Orchestrator:
             outcome_learning.see_usage(self._engine, self._state, self._roster, decision=decision, used=used)
 
     def meaning(self, outcome: Outcome) -> OutcomeMeaning:
-        """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
+        """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a fraction of a zero) or ``time`` only."""
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         return self._engine.completion.meaning(outcome, self.reward.read(self._state.parts["reward"], 0, outcome))
 
     @exclusive
     def expire(self, decision_ids: Iterable[str] = (), *, older_than_round: int | None = None) -> tuple[str, ...]:
-        """Drop pending decisions as silence: those named, and those of rounds (from 1) before ``older_than_round``.
+        """Expire pending decisions as silence: the named ones, and those of rounds (from 1) before a given round.
 
         Nothing says how long they were waited for, so they count as far as their agents are silent more often than
         others. A reward may still replace the silence. Returns the ids of the dropped decisions.
@@ -803,7 +803,7 @@ class Orchestrator:
     def read_evaluations(
         self, evaluations: Any, *, features: Any = None, tasks: Sequence[Task] | None = None, weight: Any = 1.0
     ) -> Evaluations:
-        """The arguments of :meth:`learn_from` as one value, with texts encoded, as the log keeps them."""
+        """Convert the arguments of :meth:`learn_from` to one value, with texts encoded, as stored in the log."""
         known = None if tasks is None else encoded_tasks(tasks, self.settings, first=self._fresh)
         return as_evaluations(evaluations, self.agents, features=features, tasks=known, weight=weight)
 
@@ -866,12 +866,12 @@ class Orchestrator:
         self._state.seq += len(come) + len(gone)
 
     def multipliers(self, task: Task | None = None) -> dict[str, float]:
-        """Multipliers of the constraints now: the reward that one more dollar, task or late outcome would be worth."""
+        """Current multipliers of the constraints: the reward of one more dollar, task or late outcome."""
         found = self.prepare(task or Task(features=(0.0,) * (self.n_features or 0)))
         return {each.constraint: each.value for each in found.multipliers}
 
     def expected_usage(self) -> dict[str, dict[str, float]]:
-        """Expected dollars, seconds and shares of late outcomes by agent, as far as they count, for a typical task.
+        """Expected dollars, seconds and shares of late outcomes by agent for a typical task, where they are used.
 
         Examples
         --------
@@ -891,7 +891,7 @@ class Orchestrator:
         return {name: int(count) for name, count in zip(self.agents, counts, strict=True)}
 
     def restarts(self) -> dict[str, int]:
-        """How often an alarm has started an agent afresh; zeros unless ``on_alarm`` is ``restart``."""
+        """Number of restarts by alarms per agent; zeros unless ``on_alarm`` is ``restart``."""
         parts = self._state.parts
         counts = parts["restarts"]["times"] if "restarts" in parts else np.zeros(len(self.agents))
         return {name: int(count) for name, count in zip(self.agents, counts, strict=True)}
@@ -908,7 +908,7 @@ class Orchestrator:
         return self.described("Orchestrator")
 
     def described(self, name: str) -> str:
-        """One line: agents, policy, rounds and pending decisions."""
+        """One line with agents, policy, rounds and pending decisions."""
         agents = ", ".join(self.agents[:4]) + (f", ... ({len(self.agents)})" if len(self.agents) > 4 else "")
         return f"<{name} [{agents}] {self._summary()}, {len(self.pending)} pending>"
 
@@ -924,7 +924,7 @@ class Orchestrator:
 
     @exclusive
     def to_json(self) -> str:
-        """Settings and state as one versioned JSON document."""
+        """Serialise settings and state to one versioned JSON document."""
         return json.dumps({**self._head(), "state": self._state.to_dict()}, allow_nan=False)
 
     @exclusive
@@ -944,7 +944,7 @@ class Orchestrator:
 
     @classmethod
     def from_capture(cls, captured: CapturedState, *, encoder: Encoder | None = None) -> Orchestrator:
-        """The inverse of :meth:`capture`; the orchestrator goes on with the state itself."""
+        """The inverse of :meth:`capture`; the orchestrator uses the captured state without copying it."""
         require_type("captured", captured, CapturedState, "pass what capture() returned")
         settings, state = Settings.from_spec(captured.head["settings"]), captured.state
         settings = settings if encoder is None else replace(settings, encoder=encoder)
@@ -1058,7 +1058,7 @@ class Orchestrator:
         return earlier
 
     def _counts(self, decision: Decision) -> bool:
-        """Whether a decision counts as pending for its agent: not if that was removed or started afresh since."""
+        """Whether a decision counts as pending for its agent: not if the agent was removed or restarted since."""
         index = self._roster.index.get(decision.agent)
         if decision.action != "ask":
             return False
@@ -1073,7 +1073,7 @@ def _id(decision_id: str) -> str:
 
 
 def _warn_of_prices(found: str) -> None:
-    """Warn the caller of ``Orchestrator(...)`` or ``Router(...)``; the service has findings in place of warnings."""
+    """Warn the caller of ``Orchestrator(...)`` or ``Router(...)``; the service reports findings instead."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
         frame, level = frame.f_back, level + 1

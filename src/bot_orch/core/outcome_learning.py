@@ -1,4 +1,4 @@
-"""Learning from the outcome of one decision of an orchestrator, in place of its silence if that was counted before."""
+"""Learning from the outcome of one decision, replacing its silence if that was counted before."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def learn(
 
 
 def _withdraw(engine: Engine, state: State, roster: Roster) -> None:
-    """Take back lessons of silent answers, the oldest first, as far as they are no longer believed."""
+    """Withdraw lessons of silent answers that are no longer believed, oldest first."""
     if not engine.policy.can_withdraw:
         return
     completion, part = engine.completion, state.parts["completion"]
@@ -129,7 +129,7 @@ def _withdraw(engine: Engine, state: State, roster: Roster) -> None:
 
 
 def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decision, used: MeasuredUsage) -> None:
-    """Learn what a pending decision has used; its outcome will not count it again."""
+    """Learn the usage of a pending decision; its outcome will not count it again."""
     state.seq += 1
     state.used[decision.id] = used
     index = roster.index.get(decision.agent)
@@ -147,12 +147,12 @@ def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decisio
 
 
 def is_verdict(outcome: Outcome, reward: float | None) -> bool:
-    """Whether an outcome says how good an answer was; a timeout does not, though a reward of zero is read of it."""
+    """Whether an outcome rates an answer; a timeout does not, even though its reward is read as zero."""
     return reward is not None and (outcome.event or outcome.reward is not None)
 
 
 def is_fresh(engine: Engine, state: State, index: int, *, decision: Decision) -> bool:
-    """Whether the agent of a decision, at ``index``, has not been started afresh since."""
+    """Whether the agent at ``index`` has not been restarted since the decision."""
     restarts = engine.restarts
     return not restarts.wanted or bool(restarts.fresh(state.parts, np.array(index), decision.key.counter + 1))
 
@@ -191,7 +191,7 @@ def feedback(
 def _learned(
     engine: Engine, roster: Roster, decision: Decision, *, outcome: Outcome, read: Reading, cost_usd: Floats | None
 ) -> Details:
-    """What an outcome says apart from the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
+    """Outcome data other than the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
     if not engine.accounts:
         return Details(read.raw, cost_usd)
     learned = Details(
@@ -216,7 +216,7 @@ def _time(elapsed_s: float | None) -> Floats | None:
 
 
 def _fits(settings: Settings, decision: Decision) -> bool:
-    """Whether the policy can learn from a decision: one made before features or encoder changed has others."""
+    """Whether the policy can learn from a decision: its features must match the current features and encoder."""
     return not settings.context_width or numbers_of(decision, settings) is not None
 
 
@@ -227,7 +227,7 @@ def _context(settings: Settings, decision: Decision) -> Floats | None:
 
 
 def _replaced(engine: Engine, roster: Roster, decision: Decision, *, earlier: Silence) -> tuple[Feedback, float] | None:
-    """The lesson that the silence counted as, and its position; None if it counted as none."""
+    """The lesson that the silence counted as, and its position; None if it gave no lesson."""
     if earlier.taken.lesson is None:
         return None
     return feedback(engine, roster, decision, reward=_number(earlier.taken.lesson)), earlier.position

@@ -1,4 +1,4 @@
-"""One round of one policy: choose and draw an agent, then apply the feedback. All callers share these functions."""
+"""One round of one policy: choose and draw an agent, then apply the feedback; shared by all callers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def decide(
 
 
 def chosen(policy: Policy, state: Arrays, situation: Situation, *, price: Floats | None) -> Choice:
-    """The policy's choice; where ``price`` (M,) is given, agents that tie give way to the cheapest of them."""
+    """The policy's choice; with ``price`` (M,), ties go to the cheapest agent."""
     choice = policy.choose(state, situation)
     if price is None:
         return choice
@@ -109,7 +109,7 @@ def feedback(
 
 
 def with_reward(given: Feedback, reward: Floats) -> Feedback:
-    """Bandit feedback with other rewards of the chosen agents, ``batch``, where those are not NaN."""
+    """Bandit feedback with the chosen agents' rewards, ``batch``, replaced where not NaN."""
     known = np.isfinite(reward)
     if not known.any():
         return given
@@ -121,7 +121,7 @@ def with_reward(given: Feedback, reward: Floats) -> Feedback:
 
 
 def only(given: Feedback, rows: Bools) -> Feedback:
-    """The feedback without that of batch elements outside ``rows``."""
+    """The feedback restricted to batch elements in ``rows``."""
     return replace(given, observed=given.observed & np.asarray(rows)[..., None], earned=None)
 
 
@@ -147,7 +147,7 @@ def full_feedback(drawn: Draw, rewards: Floats) -> Feedback:
 
 
 def _apply_row(policy: Policy, state: Arrays, given: Feedback, *, row: tuple[int, ...]) -> None:
-    """Update one row of a batch, on views of its state."""
+    """Update one row of a batch through views of its state."""
     views = row_views(state, row)
     part = dict(views)
     context = None if given.context is None else given.context[row]

@@ -1,4 +1,4 @@
-"""Starting an agent afresh after a drift alarm: what was learned about it is dropped, and so are late rewards.
+"""Restarting an agent after a drift alarm: its learned state and late rewards are dropped.
 
 The restart follows from the outcomes alone, so a fold of the log repeats it.
 """
@@ -82,7 +82,7 @@ class Restarts:
             parts["restarts"]["rewards"] += observed
 
     def on_probation(self, parts: dict[str, Arrays]) -> Bools | None:
-        """Mask of agents that were started afresh and have fewer than five rewards since; None if there are none."""
+        """Mask of agents with fewer than five rewards since a restart; None if there are none."""
         if not self.wanted:
             return None
         found = (parts["restarts"]["times"] > 0) & (parts["restarts"]["rewards"] < _PROBATION)

@@ -33,7 +33,7 @@ class RewardModel(ABC):
 
     @abstractmethod
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
-        """Reward in [0, 1], or ``None`` if the outcome says nothing about it. No side effects."""
+        """Reward in [0, 1], or ``None`` if the outcome has none. No side effects."""
 
     def learn(self, state: Arrays, agent: int, outcome: Outcome) -> None:  # noqa: B027
         """Update the state with an outcome, after :meth:`read`. The default has no state."""

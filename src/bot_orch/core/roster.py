@@ -1,4 +1,4 @@
-"""The ordered set of registered agents, and the observation they give for a task."""
+"""The ordered set of registered agents, and their observation of a task."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class Roster:
 
     @cached_property
     def price(self) -> Floats | None:
-        """Configured prices in dollars, (M,), NaN where there is none; None if no agent has one."""
+        """Configured prices in dollars, (M,), NaN where missing; None if no agent has one."""
         prices = np.array([np.nan if agent.price is None else agent.price for agent in self.agents], dtype=float)
         return prices if np.isfinite(prices).any() else None
 
     def price_changes(self, agents: Iterable[Agent]) -> Floats:
-        """New prices over these ones, in the order of ``agents``; 1 where either is missing or zero."""
+        """Ratios of new to current prices, in the order of ``agents``; 1 where either is missing or zero."""
         known = {agent.id: agent.price for agent in self.agents}
         pairs = [(agent.price, known.get(agent.id)) for agent in agents]
         return np.array([new / old if new and old else 1.0 for new, old in pairs])
@@ -106,7 +106,7 @@ class Roster:
         return mask
 
     def caps(self, shares: Mapping[str, float]) -> Floats:
-        """The largest propensity of each agent, (M,), from those that have one."""
+        """The maximum propensity of each agent, (M,); 1 without a cap."""
         require_type("caps", shares, Mapping, "pass the largest propensities by agent")
         for name, share in shares.items():
             if name not in self.index:
@@ -133,7 +133,7 @@ class Roster:
                 raise UnknownAgentError(f"task.profiles.{name}", "is no agent", f"choose from {self.names}")
 
     def check_budgets(self, settings: Settings) -> None:
-        """Refuse a budget below every agent's price, where all prices are known."""
+        """Refuse a budget below every agent's price, if all prices are known."""
         if self.price is None or not np.isfinite(self.price).all():
             return
         least = float(self.price.min())
@@ -209,7 +209,7 @@ class Roster:
 
 
 def as_agents(agents: Iterable[str | Agent]) -> list[Agent]:
-    """Agents given as names or as :class:`~bot_orch.Agent` objects."""
+    """Convert names to :class:`~bot_orch.Agent` objects."""
     if isinstance(agents, str):
         raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
     if isinstance(agents, Agent):

@@ -25,7 +25,7 @@ _answer = builder(Answer)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round so far: its answers, how many agents it may ask, and how the answer to deliver is found."""
+    """A round so far: its answers, the number of agents it may ask, and how the answer to deliver is selected."""
 
     seen: tuple[Answer, ...] = ()
     attempts: int = 1
@@ -42,14 +42,14 @@ class Round:
 
 
 def wanted(seen: Sequence[Answer], attempts: int, combine: str) -> Round | None:
-    """The round that a decision is a step of; None for a round of one step."""
+    """The round that a decision belongs to; None for a round of one step."""
     require_type("seen", seen, Sequence, "pass a list of answers")
     found = Round(tuple(seen), attempts, combine)
     return None if attempts == 1 and not seen and combine == "vote" else found
 
 
 def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
-    """The round as a decision keeps it: labels and keys as numbers, outputs left out, estimates filled in."""
+    """The round as stored in a decision: labels and keys as numbers, without outputs, with estimates."""
     labels: dict[Any, int] = {}
     keys: dict[Any, int] = {}
     seen = tuple(
@@ -112,7 +112,7 @@ def learn(state: State, roster: Roster, decision: Decision, reward: float) -> No
 
 
 def charged(outcome: Outcome, reward: float | None, later: Decision) -> Outcome:
-    """The outcome with its reward less what a later answer was expected to cost, in units of reward."""
+    """The outcome with its reward reduced by the expected cost of later answers, in units of reward."""
     if reward is None or outcome.reward is None:
         return outcome
     paid = float(later.terms.penalty()[later.agents.index(later.agent)])
@@ -120,7 +120,7 @@ def charged(outcome: Outcome, reward: float | None, later: Decision) -> Outcome:
 
 
 def added(outcome: Outcome, answer: Answer) -> Outcome:
-    """The outcome with the dollars and seconds of an answer where these are known."""
+    """The outcome plus the dollars and seconds of an answer, where known."""
     cost_usd = outcome.cost_usd if answer.cost_usd is None else answer.cost_usd
     elapsed_s = outcome.elapsed_s if answer.elapsed_s is None else answer.elapsed_s
     return replace(outcome, cost_usd=cost_usd, elapsed_s=elapsed_s)

@@ -20,7 +20,7 @@ _ALWAYS = 6  # columns that every decision has; the judge's bias is one more
 
 
 def decision_to_row(decision: Decision) -> list[Any]:
-    """Plain values; :func:`decision_reader` reads them."""
+    """Convert a decision to plain values; :func:`decision_reader` is the inverse."""
     terms, key = decision.terms, decision.key
     columns = [
         decision.propensities,

@@ -1,4 +1,4 @@
-"""Settings that determine decisions: one immutable value with a JSON form."""
+"""Settings that determine decisions: one immutable value, serialisable to JSON."""
 
 from __future__ import annotations
 
@@ -110,17 +110,17 @@ class Settings:
 
     @property
     def weights(self) -> Objective:
-        """The objective, with ``cost_weight`` as its weight of dollars where that is given."""
+        """The objective, with ``cost_weight`` as its dollar weight if given."""
         return replace(self.objective, usd=self.cost_weight) if self.cost_weight else self.objective
 
     @cached_property
     def context_width(self) -> int:
-        """How many numbers a policy sees of a task: its features and those of its text."""
+        """Number of features that a policy sees: the task's own and those of its text."""
         return (self.n_features or 0) + (0 if self.text is None else self.text.width)
 
     @cached_property
     def words(self) -> int:
-        """How many of the last numbers of a task are word codes; 0 without texts or with another encoder's."""
+        """Number of trailing features that are word codes; 0 without texts or with another encoder."""
         return 0 if self.text is None else self.text.words
 
     def chosen_units(self) -> Units:

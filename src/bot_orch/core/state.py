@@ -49,14 +49,14 @@ class FirstVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUsage:
-    """What a pending decision has used: dollars, seconds, seconds until the first token; None where unknown."""
+    """Usage of a pending decision: dollars, seconds, seconds until the first token; None where unknown."""
 
     cost_usd: float | None = None
     elapsed_s: float | None = None
     first_token_s: float | None = None
 
     def added_to(self, outcome: Outcome) -> Outcome:
-        """The outcome, with these dollars and seconds where it has none of its own."""
+        """The outcome, with these dollars and seconds where it has none."""
         cost_usd = self.cost_usd if outcome.cost_usd is None else outcome.cost_usd
         elapsed_s = self.elapsed_s if outcome.elapsed_s is None else outcome.elapsed_s
         return replace(outcome, cost_usd=cost_usd, elapsed_s=elapsed_s)
@@ -108,7 +108,7 @@ class State:
         }
 
     def _optional(self) -> dict[str, Any]:
-        """JSON values of what most states lack."""
+        """JSON values of optional parts."""
         return {
             **({"verdicts": [[key, *astuple(entry)] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
             **({"shown": list(self.shown)} if self.shown else {}),
@@ -167,7 +167,7 @@ class State:
 
 
 class CapturedState(NamedTuple):
-    """Format, version and settings of an orchestrator, and its state as of one moment."""
+    """Format, version and settings of an orchestrator, and a snapshot of its state."""
 
     head: dict[str, Any]
     state: State

@@ -38,7 +38,7 @@ class Tally:
             self.totals[agent] = self.totals.get(agent, 0.0) + float(reward)
 
     def share(self, agent: str) -> float | None:
-        """Share of the decisions that an agent got; None before the first one."""
+        """An agent's share of the decisions; None before the first one."""
         total = self.decisions.total()
         return self.decisions[agent] / total if total else None
 

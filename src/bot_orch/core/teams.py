@@ -102,7 +102,7 @@ class Seen:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """What a step may do: probabilities over agents (ask, or accept the answer of one that was asked), and values."""
+    """Options of a step: probabilities over agents (ask, or accept an earlier answer), and values."""
 
     propensities: Floats
     estimate: Floats
@@ -193,7 +193,7 @@ def combine(logit: Floats, alone: Floats, seen: Seen, rule: CombineRule) -> int:
 
 
 def _gains(state: Arrays, seen: Seen, view: _View, *, best: int, context: Floats) -> tuple[Floats, Floats]:
-    """What the answer of each agent adds to the best one so far, before its cost, and how uncertain that is, (M,)."""
+    """Expected gain of each agent's answer over the best one so far, before its cost, with uncertainty, (M,)."""
     m = len(state["lessons"])
     z, check, weight = _points(state)
     mean = float(view.z.mean())
@@ -243,7 +243,7 @@ def _view(state: Arrays, seen: Seen) -> _View:
 
 
 def _surprise(state: Arrays, seen: Seen, view: _View) -> Floats:
-    """How much surer than usual of its agent each answer is, (n,)."""
+    """How much more certain than usual for its agent each answer is, (n,)."""
     z, check, weight = (each[seen.at] for each in _points(state))
     e = _evidence(state, seen.at, z, check, view.context)
     return np.asarray(view.alone - (e * weight).sum(axis=1))
@@ -264,7 +264,7 @@ def _points(state: Arrays) -> tuple[Floats, Floats, Floats]:
 
 
 def _evidence(state: Arrays, at: Ints, z: Floats, check: Floats, context: Floats) -> Floats:
-    """Logits alone, (n, K), of agents ``at`` with these z and checks; ``context`` is (n,). Difficulty is apart."""
+    """Logits of single answers, (n, K), of agents ``at`` with these z and checks; without difficulty."""
     mu, kappa, curve, checked, weight, _ = state["common"].tolist()
     own = state["own"][at]
     base = mu + own[:, 0] + weight * context
@@ -296,7 +296,7 @@ def _rank(state: Arrays, at: Ints, signal: Floats) -> Floats:
 
 
 def hear(state: Arrays, seen: Seen) -> None:
-    """Learn the newest answer of a round, before any verdict: its signal, its check, whether it equals the others."""
+    """Learn the newest answer of a round before any verdict: its signal, its check, its agreement with the others."""
     view, at, last = _view(state, seen), int(seen.at[-1]), len(seen.at) - 1
     if last:
         before = Seen(
@@ -340,7 +340,7 @@ def _keep_signal(state: Arrays, at: int, signal: float) -> None:
 
 
 def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
-    """Learn the reward of the delivered answer, a position in ``seen``, and what it says of the others."""
+    """Learn the reward of the delivered answer, a position in ``seen``, and its implications for the others."""
     view, known = _view(state, seen), _verdicts(seen, delivered, reward)
     p = _expit(view.logit)
     expected = np.minimum(p / max(1.0 - float(p[delivered]), 0.05), 1.0) if seen.exclusive and reward < 0.5 else p
@@ -358,7 +358,7 @@ def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
 
 
 def _verdicts(seen: Seen, delivered: int, reward: float) -> Floats:
-    """What the reward of one answer says of all: NaN where nothing."""
+    """Rewards of all answers implied by the reward of one; NaN where unknown."""
     equal = seen.similar[delivered]
     known = np.where(equal == 1.0, reward, np.nan)
     if seen.exclusive and reward == 1.0:
@@ -378,7 +378,7 @@ def _update(mean: Floats, cov: Floats, x: Floats, y: float, *, offset: float = 0
 
 
 def _update_two(state: Arrays, at: int, shared: Floats, own: Floats, y: float) -> None:
-    """:func:`_update` of the coefficients of all agents and of one agent; their covariance is taken as zero."""
+    """:func:`_update` of the shared coefficients and one agent's; their covariance is taken as zero."""
     cov, its = state["common_cov"], state["own_cov"][at]
     cs, co = cov @ shared, its @ own
     variance = float(shared @ cs + own @ co)

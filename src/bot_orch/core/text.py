@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TextFeatures:
-    """The encoder in use, by its version, and how many numbers it gives.
+    """The encoder in use, by version, and its number of features.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class TextFeatures:
 
     @property
     def words(self) -> int:
-        """How many of the last numbers are word codes of :class:`~bot_orch.encoders.HashedWords`; 0 if all are dense.
+        """Number of trailing word codes of :class:`~bot_orch.encoders.HashedWords`; 0 if all features are dense.
 
         Numbers of an encoder that is not known here are dense.
         """
@@ -78,14 +78,14 @@ def encoder_spec(encoder: Encoder | str | None) -> dict[str, str] | None:
 
 
 def encoder_from_spec(document: dict[str, str] | None) -> Encoder | str | None:
-    """The inverse of :func:`encoder_spec`; an :class:`~bot_orch.encoders.AbsentEncoder` stands for a callable."""
+    """The inverse of :func:`encoder_spec`; a callable becomes an :class:`~bot_orch.encoders.AbsentEncoder`."""
     if document is None:
         return None
     return document["name"] if "name" in document else AbsentEncoder(document["version"])
 
 
 def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
-    """The settings, completed by the features of the first task and by the encoder once a text comes."""
+    """The settings, completed by the features of the first task, and by the encoder once a text arrives."""
     if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
         settings = replace(settings, text=_features_of(settings.encoder, task))
     if settings.n_features is not None or not task.features:
@@ -107,7 +107,7 @@ def announced(settings: Settings) -> Settings:
 
 
 def carried_over(settings: Settings, old: Settings) -> Settings:
-    """The settings with what ``old`` learned from its first task or round, where they leave it open."""
+    """The settings, completed by what ``old`` learned from its first task or round."""
     if settings.n_features is None:
         settings = replace(settings, n_features=old.n_features)
     if old.team:
@@ -119,7 +119,7 @@ def carried_over(settings: Settings, old: Settings) -> Settings:
 
 
 def encode(task: Task, settings: Settings) -> Task:
-    """The task without its text, and with the numbers that stand for it behind its own features.
+    """The task without its text, and with the encoded features appended to its own.
 
     A task without a text gets zeros, as an empty text does under the built-in encoder. A task that is encoded already,
     such as one of a log, is returned as it is.
@@ -143,7 +143,7 @@ def encode(task: Task, settings: Settings) -> Task:
 
 
 def numbers_of(decision: Decision, settings: Settings) -> tuple[float, ...] | None:
-    """The numbers that a decision was made on, as many as a task has now; None if they mean something else.
+    """The features of a decision, in the current width; None if they have another meaning.
 
     A decision from before the first text has zeros for it, as a task without a text has.
     """
@@ -182,7 +182,7 @@ def _checked(encoder: Encoder | str, text: str, wanted: TextFeatures) -> tuple[f
 
 
 def _numbers(encoder: Encoder, text: Any) -> tuple[float, ...]:
-    """What the encoder gives, in single precision, as the log keeps it."""
+    """The encoder's output in single precision, as stored in the log."""
     if not isinstance(text, str):
         raise InvalidInputError("task.text", f"is of type {type(text).__name__}", "pass a string, or None")
     try:

@@ -66,7 +66,7 @@ class StartCancelledError(BotOrchError):
 
 
 def digest_of(body: bytes | bytearray) -> bytes:
-    """A digest that tells a repeated request from another one with the same key."""
+    """A digest that distinguishes repeated requests from different ones with the same key."""
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
@@ -128,7 +128,7 @@ class Runtime:
 
     @property
     def routers(self) -> Mapping[str, Runtime]:
-        """All routers of the service by name, this one if it is alone."""
+        """All routers of the service by name."""
         return self.peers or {self.config.name: self}
 
     @property
@@ -150,7 +150,7 @@ class Runtime:
 
     @property
     def ready(self) -> bool:
-        """Whether the log is open and can be written."""
+        """Whether the log is open and writable."""
         writes = self._writer is not None and self._writer.failed is None and self.heir is None
         return self.loaded and writes and self._held
 
@@ -181,7 +181,7 @@ class Runtime:
         await self.load()
 
     def open_reports(self) -> None:
-        """Open what tells others of requests: traces and the access log."""
+        """Open traces and the access log."""
         if self.traces is None and self.config.traces is not None:
             shared = (each.traces for each in self.peers.values() if each.traces is not None)
             self.traces = next(shared, None) or Traces(self.config.traces)  # first: it may lack its extra
@@ -189,7 +189,7 @@ class Runtime:
             self.access = AccessLog(self.config.access_log)
 
     def open(self) -> None:
-        """Open the log, and keep others from writing to it."""
+        """Open the log as its only writer."""
         self.open_reports()
         try:
             self._log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
@@ -235,7 +235,7 @@ class Runtime:
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
     def log_settings(self, wanted: Orchestrator) -> Group | None:
-        """Log a change of the router, and the version of the configuration, if the log does not name them."""
+        """Log a change of the router and the configuration version, unless the log already contains them."""
         router = self.ledger.router if self.ledger.configured else None
         change = change_to(router, wanted, self.ledger.engine)
         group = None if change is None else self.writer.stage(self.writer.stamp(), change, "")
@@ -245,13 +245,13 @@ class Runtime:
         return group
 
     async def _log_settings_again(self) -> None:
-        """After the log was folded again: its end may be lost, or hold a change that was undone here."""
+        """Log the settings again after the log was reloaded: its end may be lost, or hold a change that was undone."""
         while self.writer.failed is not None:
             await asyncio.sleep(_LOOK_S)
         self.log_settings(make_orchestrator(self.config))
 
     def guards_for(self, config: Config) -> dict[str, Guard]:
-        """The guarded agents of a configuration; those whose settings are the current ones stay as they are."""
+        """The guarded agents of a configuration; agents with unchanged settings keep their guards."""
         known = {agent.id: agent for agent in self.config.agents if agent.id in self.guards}
         return {
             agent.id: self.guards[agent.id]
@@ -261,7 +261,7 @@ class Runtime:
         }
 
     def adopt(self, config: Config, guards: dict[str, Guard]) -> dict[str, Guard]:
-        """Go on with other settings and guards; the guards so far."""
+        """Replace settings and guards; returns the previous guards."""
         before = dict(self.guards)
         self.usage.track(config.tokens, config.tenants)
         if self.traces is not None:
@@ -276,7 +276,7 @@ class Runtime:
         return before
 
     def _check_health(self) -> None:
-        """Begin the health checks that the settings ask for, and end all others."""
+        """Start the configured health checks, and stop all others."""
         for name in self.background:
             if name.startswith(_HEALTH):
                 self.background.cancel(name)
@@ -286,7 +286,7 @@ class Runtime:
                 self.background.start(f"{_HEALTH}{agent.id}", check.run())
 
     async def note_trials(self) -> None:
-        """Log which agents begin or end a trial, so that its ramp goes on after a restart."""
+        """Log agents that begin or end a trial, so that ramps continue after a restart."""
         known, wanted = self.ledger.rollout.canaries, [agent.id for agent in self.on_trial]
         begun = {"round": self.ledger.router.rounds}
         notes = [Noted(CANARY_STARTED, name, begun) for name in wanted if name not in known]
@@ -295,7 +295,7 @@ class Runtime:
             await self.writer.stage(self.writer.stamp(), note, note.ref).durable()
 
     async def hand_over(self, heir: Callable[[Event], None]) -> None:
-        """Close the log for the next owner; calls under way go on, and ``heir`` takes what they come to."""
+        """Close the log for the next owner; calls in progress continue, and ``heir`` receives their results."""
         self.heir, self.stopping = heir, True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -303,14 +303,14 @@ class Runtime:
         await self.writer.close()
 
     def record(self, event: AttemptEnded | FeedbackGiven) -> None:
-        """Log what a call has come to, or let the next owner of the router log it."""
+        """Log the result of a call, or pass it to the next owner of the router."""
         if self.heir is not None:
             self.heir(event)
         elif self.ready:
             self.writer.stage(self.writer.stamp(), event, event.decision_id)
 
     def inherit(self, event: AttemptEnded | FeedbackGiven) -> None:
-        """Log what a call has come to that was under way when the owner before handed the router over."""
+        """Log the result of a call that was in progress when the previous owner handed the router over."""
         if isinstance(event, AttemptEnded) or event.decision_id in self.ledger.pending:
             self.record(event)
 
@@ -357,17 +357,17 @@ class Runtime:
         return f"session:{session}"
 
     def kill_switch(self, agent: str | None, by: str) -> Group:
-        """Send all tasks to one agent; ``None`` ends that."""
+        """Send all tasks to one agent; ``None`` switches this off."""
         return self.writer.stage(self.writer.stamp(), Controlled(agent, by), "")
 
     def count_webhook(self, result: str) -> None:
-        """Count what became of an alarm for a webhook."""
+        """Count the delivery result of an alarm."""
         self.metrics.count("bot_orch_webhooks_total", result=result)
 
     def admit(
         self, tenant: str, token: str, limits: TokenLimitsConfig | None, *, shared: TokenLimitsConfig | None
     ) -> dict[str, str]:
-        """Count a request for the limits of a token and its tenant; headers that say what is left; raises if nothing.
+        """Count a request against the limits of its token and tenant; returns headers, or raises if one is exceeded.
 
         ``shared`` are the limits of the tenant.
         """
@@ -402,13 +402,13 @@ class Runtime:
         self.record(event)
 
     async def _save_long_tail(self) -> None:
-        """Save a snapshot at the start if the tail is long: this process may crash before it adds enough events."""
+        """Save a snapshot at the start if the tail is long, as this process may crash before the next one is due."""
         saving = self.save_if_due()
         if saving is not None:
             with suppress(StorageError):  # a snapshot only saves time at the next start
                 await saving
 
     def save_if_due(self) -> asyncio.Task[None] | None:
-        """Save a snapshot if it is time; one that fails is tried again after as many events."""
+        """Save a snapshot if one is due; after a failure it is retried after as many events."""
         every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
         return self.writer.save() if self.writer.snapshot_due(every=every, tail_s=tail_s) else None

@@ -43,7 +43,7 @@ def make_server(
     stored: StoredConfig | None = None,
     **options: Any,
 ) -> Any:
-    """A uvicorn server; ``options`` are those of :class:`bot_orch.service.runtime.Runtime`.
+    """A uvicorn server; ``options`` are passed to :class:`bot_orch.service.runtime.Runtime`.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
     reload; ``stored`` are the versions of a configuration on PostgreSQL. A ``worker`` shares them with others.
@@ -81,7 +81,7 @@ def make_server(
 
 
 def _make_runtimes(config: Config, worker: Worker | None, **options: Any) -> tuple[Runtime, Cluster | None]:
-    """The routers, and the processes that share them if there are several."""
+    """The routers, and the cluster of processes if there are several."""
     if is_url(config.database):
         near: dict[str, Any] = (
             {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
@@ -113,7 +113,7 @@ def serve(
     workers: int = 1,
     stored: StoredConfig | None = None,
 ) -> int:
-    """Serve until a signal; the exit status. ``say`` gets the address once the log is held and the port is open."""
+    """Serve until a signal; returns the exit status. ``say`` gets the address once the service is listening."""
     if workers != 1:
         configure_logs(config.log_level)  # the parent says what becomes of its workers
         announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731

@@ -49,7 +49,7 @@ class CanaryConfig(_Trial, frozen=True, kw_only=True):
 
 
 class ShadowConfig(_Trial, frozen=True, kw_only=True):
-    """The agent is asked without anybody seeing its answer."""
+    """Shadow calls: the agent's answers are never returned to clients."""
 
     rate: Annotated[float, _is("Share of rounds in which the agent is asked, too.")]
 
@@ -66,7 +66,7 @@ class HealthConfig(_Trial, frozen=True, kw_only=True):
 def check_trial(
     where: str, kind: str, *, canary: CanaryConfig | None, shadow: ShadowConfig | None, health: HealthConfig | None
 ) -> None:
-    """Refuse settings that no agent of this kind can have."""
+    """Refuse settings that agents of this kind cannot have."""
     if canary is not None:
         _check_canary(f"{where}.canary", canary)
     if shadow is not None:

@@ -1,4 +1,4 @@
-"""Decisions that count for nothing, made before the first request: it need not wait for imports."""
+"""Discarded decisions made before the first request, so that it does not wait for imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is under way: background tasks by name, and decisions whose agents have not answered yet."""
+"""Work in progress: named background tasks, and decisions whose agents have not answered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["BackgroundTasks", "DecisionsInFlight"]
 
 
 class BackgroundTasks:
-    """Asyncio tasks that outlive the request that started them, each under a name of its own."""
+    """Named asyncio tasks that outlive the requests that started them."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -22,7 +22,7 @@ class BackgroundTasks:
         task.add_done_callback(lambda ended: self._remove(name, ended))
 
     def cancel(self, name: str) -> bool:
-        """Cancel a task; whether there is one of that name."""
+        """Cancel a task; returns whether it existed."""
         task = self._tasks.get(name)
         if task is not None:
             task.cancel()
@@ -47,7 +47,7 @@ class BackgroundTasks:
 
 
 class DecisionsInFlight:
-    """Decisions whose agents still work: the horizon does not run for them.
+    """Decisions whose agents are still working; the horizon does not apply to them.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class DecisionsInFlight:
 
     @property
     def lost_by_a_stop(self) -> int:
-        """How many decisions of this process must be made or carried out again if it stops now."""
+        """Number of decisions that must be repeated if this process stops now."""
         return len(self._own) - len(self._resumed)
 
     def __contains__(self, decision_id: object) -> bool:

@@ -23,7 +23,7 @@ __all__ = ["AnthropicRunner", "AnthropicSettings"]
 
 @dataclass(frozen=True, slots=True)
 class AnthropicSettings(OpenAISettings):
-    """Connection settings, as those of :class:`OpenAISettings`.
+    """Connection settings, like :class:`OpenAISettings`.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def takes_text(function: Callable[..., Any]) -> bool:
 
 
 def argument_of(task: Task, name: str, *, text: bool) -> Task | str:
-    """What the function of an agent is called with: the task, or its text."""
+    """The argument for an agent's function: the task, or its text."""
     if not text:
         return task
     if task.text is None:
@@ -88,7 +88,7 @@ def argument_of(task: Task, name: str, *, text: bool) -> Task | str:
 
 
 def unfit_argument(name: str, error: BaseException, given: Task | str) -> InvalidInputError | None:
-    """The error for a function that was given a task and wants a text, or the reverse; None for any other failure.
+    """The error for a function that got a task but expects text, or the reverse; None for any other failure.
 
     It would fail alike on every call, so it is a mistake of the program and no outcome of the agent.
     """
@@ -120,7 +120,7 @@ async def ask(function: Callable[..., Any], given: Task | str) -> Any:
 
 
 def ask_within(function: Callable[..., Any], given: Task | str, timeout_s: float, *, late: TimeoutError) -> Any:
-    """Call the function in a thread of its own and raise ``late`` unless it ends in time; the thread then runs on."""
+    """Call the function in a separate thread and raise ``late`` if it is not done in time; the thread keeps running."""
     answer: Future[Any] = Future()
 
     def run() -> None:
@@ -153,7 +153,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def outcome_of(ending: Ending, elapsed_s: float) -> Outcome:
-    """The outcome of a call without an answer: a failure has reward 0, a censored call has none.
+    """The outcome of a call without an answer: reward 0 for a failure, none for a censored call.
 
     Examples
     --------

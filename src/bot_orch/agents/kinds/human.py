@@ -69,7 +69,7 @@ class HumanRunner:
         self.chats = settings.chat
 
     async def call(self, request: CallRequest) -> CallReply:
-        """Enqueue the task and wait for an answer; no one is asked to read more than a million characters."""
+        """Enqueue the task and wait for an answer; texts over a million characters are refused."""
         if len(request.plain()) > _LONGEST:
             raise CallFailure(Ending.REFUSED_REQUEST, f"not asked: people get {_LONGEST} characters at most")
         ticket = await self._queue.enqueue(request, self._settings.answer_within_s)

@@ -96,7 +96,7 @@ def chat_usage(counts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(messages: Iterable[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """The system's text, and the turns: those in a row of one role are one, as the interface wants it."""
+    """The system text, and the turns, with consecutive messages of one role merged, as the interface requires."""
     system: list[str] = []
     turns: list[dict[str, Any]] = []
     for message in messages:

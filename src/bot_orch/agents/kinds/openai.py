@@ -1,4 +1,4 @@
-"""Models behind an OpenAI-compatible endpoint: chat, and other interfaces that it declares."""
+"""Models behind an OpenAI-compatible endpoint: chat, and other interfaces that the agent declares."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class OpenAISettings:
 
 
 def _check_base(url: str, *, allow_private: bool, field: str = "base_url") -> None:
-    """Raise an error for an invalid URL, and for one that already has the path of an interface."""
+    """Raise an error for an invalid URL, or one that already contains the path of an interface."""
     base = check_url(url, allow_private=allow_private, field=field).partition("?")[0]
     path = max((each for each in PATHS.values() if base.endswith(each)), key=len, default="")
     if path:
@@ -349,7 +349,7 @@ def _number(text: str) -> float | None:
 
 
 def as_variant(request: CallRequest, system: str, params: Mapping[str, Any]) -> CallRequest:
-    """The request with the prefix of a variant, and with its parameters, which override those of the caller.
+    """The request with a variant's system prefix and parameters, which override the caller's.
 
     Examples
     --------

@@ -91,7 +91,7 @@ class PythonRunner:
             raise _crash(error) from error
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """Stream the strings of an ``async`` generator; other functions give a single chunk."""
+        """Stream the strings of an ``async`` generator; other functions yield a single chunk."""
         if not self.streams:
             async for chunk in in_one_piece(await self.call(request)):
                 yield chunk
@@ -138,7 +138,7 @@ class PythonRunner:
 
 
 def _is(kind: Callable[[Any], bool], function: Callable[..., Any]) -> bool:
-    """Whether the function, or the ``__call__`` of an object, is of this kind."""
+    """Whether the function, or an object's ``__call__``, is of this kind."""
     return kind(function) or kind(getattr(function, "__call__", None))  # noqa: B004
 
 

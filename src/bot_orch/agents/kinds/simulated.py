@@ -152,7 +152,7 @@ class SimulatedRunner:
 
 
 def _words(request: CallRequest) -> int:
-    """Words of the request; of a long one, or one with images, tokens as endpoints estimate them."""
+    """Number of words in the request; for long requests or images, the token estimate of endpoints."""
     texts = [request.text] if request.text else [message.get("content") or "" for message in request.messages]
     short = all(isinstance(text, str) for text in texts) and sum(map(len, texts)) <= _LONG
     return sum(len(text.split()) for text in texts) if short else prompt_tokens(request)

@@ -56,12 +56,12 @@ class StreamedAnswer:
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far: as reported, else estimated; every piece with content is one token or more."""
+        """Token usage so far: as reported, else estimated with at least one token per piece."""
         written = max(self._pieces, tokens_of(self._letters))
         return self._told or Usage(self._prompt_tokens, written, estimated=True)
 
     def add(self, event: bytes) -> Chunk | None:
-        """The chunk for one event; ``None`` for ``[DONE]``, for later events, and for token counts not requested."""
+        """The chunk for one event; ``None`` for ``[DONE]``, for later events, and for unrequested token counts."""
         self.done = self.done or event.strip() == b"[DONE]"
         if self.done:
             return None
@@ -93,7 +93,7 @@ class StreamedAnswer:
         return CallReply("".join(self._text), usage=self.usage, status=status, extra=self._extra, made=made)
 
     def _read(self, choice: Any) -> tuple[str, bool]:
-        """Text of one choice (only of the first choice), and whether the choice has content."""
+        """Text of one choice (only the first), and whether the choice has content."""
         index = choice.get("index") or 0 if isinstance(choice, dict) else None
         if not isinstance(index, int):
             raise CallFailure(Ending.MALFORMED, "a choice is not an object with a number")

@@ -65,11 +65,11 @@ class Audits:
         return {name: Field() for name in names} if self.rate else {}
 
     def compare(self, state: Arrays, agent: Ints, *, judge: Floats, truth: Floats) -> None:
-        """Learn both verdicts on one outcome per batch element; NaN where one of them is missing."""
+        """Learn both verdicts on one outcome per batch element; NaN where one is missing."""
         see_value(state, agent, np.asarray(judge - truth), recent=_RECENT)
 
     def count(self, state: Arrays, agent: Ints, *, reward: Floats, truth: Floats, again: bool = False) -> None:
-        """Count the rewards that the policy learns: ``reward``, or ``truth`` where that is known; NaN where missing.
+        """Count the rewards that the policy learns: ``reward``, or ``truth`` where known; NaN where missing.
 
         ``again``: in place of lessons that were counted before.
         """
@@ -80,7 +80,7 @@ class Audits:
         state["truths"][at] += known
 
     def bias(self, state: Arrays, distance: Floats) -> Floats:
-        """What to subtract from reward estimates, ``batch + (M,)``: bias times the share of rewards by the judge.
+        """The correction of reward estimates, ``batch + (M,)``: bias times the share of rewards given by the judge.
 
         The posterior mean of the biases solves one linear system with M unknowns per batch element. It is multiplied by
         the posterior probability that the judge is not fair to the agent.
@@ -100,7 +100,7 @@ class Audits:
 
 
 def _unfair(state: Arrays, noise: Floats) -> Floats:
-    """Posterior probability of a bias of an audited agent's own, against none; 1 for agents without audits."""
+    """Posterior probability that an audited agent has its own bias, against none; 1 for agents without audits."""
     n = np.maximum(state["count"], 1.0)
     fair = noise / n
     either = fair + _OWN
@@ -109,7 +109,7 @@ def _unfair(state: Arrays, noise: Floats) -> Floats:
 
 
 def _noise(state: Arrays) -> Floats:
-    """Variance of judge - truth within agents, pooled over them, ``batch + (1,)``."""
+    """Pooled within-agent variance of judge - truth, ``batch + (1,)``."""
     freedom = np.add.reduce(np.maximum(state["count"] - 1.0, 0.0), axis=-1, keepdims=True)
     squares = np.add.reduce(state["square"], axis=-1, keepdims=True)
     return np.asarray((squares + _NOISE_OUTCOMES * _NOISE) / (freedom + _NOISE_OUTCOMES))

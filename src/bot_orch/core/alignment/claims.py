@@ -20,7 +20,7 @@ __all__ = ["claim_of", "claims_of"]
 
 
 def claim_of(profile: Measure | None) -> float:
-    """The claim that a profile states: its largest probability; NaN for no profile and for other kinds of measures.
+    """The claim of a profile: its largest probability; NaN without a profile and for other kinds of measures.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def claim_of(profile: Measure | None) -> float:
 
 
 def claims_of(task: Task, agents: Sequence[str]) -> Floats | None:
-    """Claims of ``agents`` for a task, (M,), NaN where there is none; None if no agent makes any.
+    """Claims of ``agents`` for a task, (M,), NaN where missing; None if no agent makes one.
 
     ``task.claims`` takes precedence over ``task.profiles``.
 

@@ -39,7 +39,7 @@ class AutoLambda:
 
     @property
     def schema(self) -> Schema:
-        """One array, ``lambda``."""
+        """State array ``lambda``."""
         return {"lambda": Field(per_agent=False, fill=self.start)}
 
     def budget(self, distance: Floats, known: Bools) -> Floats:

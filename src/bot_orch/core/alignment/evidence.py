@@ -18,7 +18,7 @@ _SHARE = 0.5  # the expected cost does not depend on it, only the number of roun
 
 
 def starving(accepted: Floats, outputs: Floats) -> Bools:
-    """Mask of agents with accepted outputs for a reference while all others together have too few, after few tries.
+    """Mask of agents with enough accepted outputs whose rivals together have too few, after few tries.
 
     Agents that show no outputs cannot be tried: after twice the tries of its own an agent leads alone.
 
@@ -43,7 +43,7 @@ def starving(accepted: Floats, outputs: Floats) -> Bools:
 
 
 def with_comparison(p: Floats, alone: Bools, eligible: Bools | None = None) -> Floats:
-    """Move half of the probability of agents in ``alone`` to the other eligible agents, evenly.
+    """Move half of the probability of agents in ``alone`` evenly to the other eligible agents.
 
     Examples
     --------

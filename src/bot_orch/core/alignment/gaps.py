@@ -76,7 +76,7 @@ class Gaps:
         state["due_round"][..., slot] = np.where(known, round_, state["due_round"][..., slot])
 
     def see_output(self, state: Arrays, geometry: Geometry, agent: Ints, *, output: Floats, round_: int) -> None:
-        """Compare embedded outputs ``batch + (q,)`` with the references of their round, if those are still stored."""
+        """Compare embedded outputs ``batch + (q,)`` with the references of their round, if still stored."""
         slot = round_ % self.due
         known: Bools = finite_rows(output) & (state["due_round"][..., slot] == round_)
         if known.any():

@@ -63,7 +63,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Alignment:
-    """How alignment distances are computed.
+    """Configuration of the alignment distances.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class Alignment:
         return Relative(mean, np.where(certain, exact, own.lower(gaps, unit)), known)
 
     def _of_given(self, given: Floats | None, profiles: Floats | None, shape: tuple[int, ...]) -> tuple[Floats, Bools]:
-        """Distances of profiles known in advance to the current task's reference, and a mask where both are known."""
+        """Distances of known profiles to the current task's reference, and a mask of agents where both are known."""
         if given is None or profiles is None:
             return np.zeros(shape), np.zeros(shape, dtype=bool)
         certain = finite_rows(profiles) & finite_rows(given)[..., None]
@@ -241,7 +241,7 @@ class Alignment:
         return self.reference.by_agent(self.geometry)
 
     def starving(self, parts: Parts) -> Bools | None:
-        """Mask of agents whose accepted outputs have no others to be compared with; None if there are none."""
+        """Mask of agents whose accepted outputs have no others to compare with; None if there are none."""
         pool = self.reference.pool(self.geometry)
         if pool is None or not self.compares_agents:
             return None

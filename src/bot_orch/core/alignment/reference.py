@@ -160,7 +160,7 @@ class Reference:
 
 
 def check_spec(name: str, document: Any, keys: Sequence[str]) -> None:
-    """Refuse what is not a specification with these keys."""
+    """Refuse a document that is not a specification with these keys."""
     require_type(name, document, Mapping, "pass what spec() returned")
     missing = [key for key in keys if key not in document]
     if missing:

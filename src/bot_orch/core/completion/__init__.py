@@ -1,4 +1,4 @@
-"""Completion within the patience: what an outcome without a reward teaches.
+"""Learning from outcomes without a reward: completion within the patience.
 
 :mod:`~bot_orch.core.completion.law` estimates when an agent completes, :mod:`~bot_orch.core.completion.model` turns an
 outcome into a lesson for the policy, :mod:`~bot_orch.core.completion.silences` keeps decisions without a reward, so

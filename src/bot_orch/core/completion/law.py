@@ -64,7 +64,7 @@ class CompletionLaw:
     earned: Floats
 
     def information(self, silent_s: float, patience_s: float | None) -> float | None:
-        """How much silence until ``silent_s`` says: 1 - E[reward in time | still running] / E[reward in time].
+        """Information of silence until ``silent_s``: 1 - E[reward in time | still running] / E[reward in time].
 
         1 means that nothing can come any more, 0 that silence says nothing; below 0 it is good news. Before the first
         reward, completions count as rewards of 1; None without a completion.

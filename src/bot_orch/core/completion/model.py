@@ -1,4 +1,4 @@
-"""From outcomes to lessons: the value of asking an agent is P(it completes in time) times what a completion is worth.
+"""Converts outcomes to lessons: an agent's value is P(completion in time) times the reward of a completion.
 
 A policy estimates the mean of its lessons. A reward is a lesson as it is; a timeout or a failure is a lesson of zero.
 Silence before the patience ran out is worth E[reward in time | still running], which is ``1 - rho`` times the value of
@@ -77,7 +77,7 @@ _UNTIMED = Exit(_DONE, -1)
 
 
 class OutcomeEffect(NamedTuple):
-    """What an outcome changed, to take it back if a reward replaces it.
+    """The effect of an outcome on the state, to be undone if a reward replaces it.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class OutcomeEffect(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Turns outcomes into lessons and keeps, per agent, what is needed to judge silence.
+    """Converts outcomes to lessons and keeps the statistics per agent that silence is judged by.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Completion:
         }
 
     def meaning(self, outcome: Outcome, reward: float | None) -> OutcomeMeaning:
-        """What an outcome means whose reward model reads ``reward``."""
+        """The meaning of an outcome for which the reward model returned ``reward``."""
         if outcome.event:
             return "time" if reward is None else "reward"
         if outcome.reward is None and self._reached(outcome):
@@ -159,7 +159,7 @@ class Completion:
         default: bool = False,
         earlier: OutcomeEffect | None = None,
     ) -> OutcomeEffect:
-        """Learn from an outcome; returns the lesson for the policy. ``state`` is that of one batch element.
+        """Learn from an outcome of one batch element; returns the lesson for the policy.
 
         ``default``: the reward is the default one. ``earlier`` is what was taken before and undone.
         """
@@ -186,7 +186,7 @@ class Completion:
         return OutcomeEffect(0.0 if meaning == "zero" else reward, 0.0, Exit(cause, at))
 
     def undo(self, state: Arrays, agent: int, taken: OutcomeEffect) -> None:
-        """Take back what an outcome changed, except the policy's lesson."""
+        """Undo the effect of an outcome, except the policy's lesson."""
         cause, at, silent = taken.exit
         state["outcomes"][agent] = max(0.0, state["outcomes"][agent] - 1.0)
         state["silent"][agent] = max(0.0, state["silent"][agent] - silent)
@@ -207,7 +207,7 @@ class Completion:
                 state["untimed"][agent] = np.maximum(0.0, state["untimed"][agent] - (1.0, reward))
 
     def excess(self, state: Arrays) -> Floats:
-        """Lessons of silent answers that are no longer believed, per agent."""
+        """Number of lessons from silent answers that are no longer believed, per agent."""
         reports = state["reports"]
         found = np.zeros(len(reports))
         for agent in np.flatnonzero(reports[:, _LESSONS] >= 1.0).tolist():
@@ -222,7 +222,7 @@ class Completion:
         return taken._replace(lesson=None, share=0.0)
 
     def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> Floats:
-        """Lessons of one outcome per row of a batch; NaN where there is none, as in ``reward``."""
+        """Lessons of one outcome per row of a batch; NaN where missing, as in ``reward``."""
         lessons = reward.copy()
         self._completed_rows(state, agent, outcomes, reward=reward)
         for row, outcome in enumerate(outcomes):
@@ -233,7 +233,7 @@ class Completion:
         return lessons
 
     def _completed_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> None:
-        """:meth:`_completed` for all rows that completed, at once."""
+        """Vectorised :meth:`_completed` for all completed rows."""
         rows = np.array([row for row, outcome in enumerate(outcomes) if outcome.event], dtype=np.int64)
         times = [outcomes[row].elapsed_s for row in rows]
         at = np.array([-1 if t is None else bin_of(t) for t in times], dtype=np.int64)
@@ -247,7 +247,7 @@ class Completion:
             _fade(row_views(state, (row,)), int(agent[row]))
 
     def law(self, state: Arrays, agent: int) -> CompletionLaw | None:
-        """When an agent completes and what it earns by then; None before any agent completed at a known time."""
+        """Distribution of an agent's completion time and reward; None before any completion at a known time."""
         pool = state["exits"].sum(axis=0, dtype=np.float64)
         timed = float(np.add.reduce(pool[_DONE]))
         if timed == 0.0:
@@ -260,7 +260,7 @@ class Completion:
         return shrunk(*own, common, weight=_PSEUDO_OUTCOMES)
 
     def _reached(self, outcome: Outcome) -> bool:
-        """Whether silence lasted as long as the stated patience."""
+        """Whether the silence lasted for the configured patience."""
         return self.patience_s is not None and outcome.elapsed_s is not None and outcome.elapsed_s >= self.patience_s
 
     def _completed(self, state: Arrays, agent: int, elapsed_s: float | None, *, reward: float) -> int:
@@ -291,7 +291,7 @@ class Completion:
         return OutcomeEffect(lesson, change, Exit(_GONE, at, silent=True))
 
     def _count(self, state: Arrays, agent: int) -> None:
-        """Count an outcome; from time to time halve the counts of an agent: old ones fade, and none overflows."""
+        """Count an outcome; occasionally halve an agent's counts, so that old ones fade and none overflows."""
         outcomes = state["outcomes"]
         counted = outcomes[agent] + 1.0
         outcomes[agent] = counted
@@ -307,20 +307,20 @@ def _fade(state: Arrays, agent: int) -> None:
 
 
 def _counted(state: Arrays, agent: int, said: float) -> tuple[float | None, float]:
-    """Add a share to those of an agent; returns the lesson if one is due, and the change of the sum."""
+    """Add a share to an agent's sum; returns the lesson if one is due, and the change of the sum."""
     before = float(state["share"][agent])
     due, state["share"][agent] = _added(before, said)
     return (0.0 if due else None), float(state["share"][agent]) - before
 
 
 def _added(before: float, share: float) -> tuple[bool, float]:
-    """Whether a sum of shares with another one gives a lesson, and the remaining sum."""
+    """Whether adding a share to a sum makes a lesson due, and the remaining sum."""
     after = max(-1.0, before + round(share / _STEP) * _STEP)
     return after >= 1.0, after - (after >= 1.0)
 
 
 def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: bool) -> OutcomeEffect:
-    """An answer with a default reward: a lesson as far as silence is believed."""
+    """The effect of an answer with a default reward: a lesson in proportion to the belief in silence."""
     reports = state["reports"]
     if not again:
         reports[agent, _ANSWERS] += 1.0
@@ -333,7 +333,7 @@ def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: 
 
 
 def _belief(reports: Floats, agent: int, reward: float) -> float:
-    """The share of a lesson that a default reward without a report counts for.
+    """The weight of a default reward without a report.
 
     To balance failures, lessons of the mean m of the reports would have to join them in the proportion of answers and
     failures, for a mean of v = (1 - f) m at a share f of failures. Lessons of the default reward give the same mean if
@@ -351,7 +351,7 @@ def _belief(reports: Floats, agent: int, reward: float) -> float:
 
 
 def _excess(state: Arrays, agent: int) -> float:
-    """1 - q0 / q: by how much an agent is silent more often (q) than the others (q0); both shrunken."""
+    """1 - q0 / q: the excess of an agent's silence rate q over the others' q0; both shrunken."""
     own, silent = float(state["outcomes"][agent]), float(state["silent"][agent])
     others = float(np.add.reduce(state["outcomes"])) - own
     theirs = float(np.add.reduce(state["silent"])) - silent
@@ -360,7 +360,7 @@ def _excess(state: Arrays, agent: int) -> float:
 
 
 def _with_untimed(exits: Floats, reward: Floats, untimed: Floats, *, shape: Floats) -> tuple[Floats, Floats]:
-    """Exits and rewards, with completions at unknown times spread as known ones are."""
+    """Exits and rewards, with completions at unknown times distributed like the known ones."""
     exits[_DONE] += untimed[0] * shape
     return exits, np.asarray(reward + untimed[1] * shape, dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""How long to wait for an agent before another one is asked, within one deadline.
+"""How long to wait for an agent before asking another one, within one deadline.
 
 With tau seconds for agent A and the rest of D seconds for B, the expected reward is
 

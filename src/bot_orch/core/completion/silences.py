@@ -1,4 +1,4 @@
-"""Decisions that ended without a reward, kept for a while: a reward that still comes replaces what silence taught."""
+"""Recent decisions without a reward: a late reward replaces what their silence taught."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Silence:
 
 
 def remember(silences: dict[str, Silence], silence: Silence, most: int = REMEMBERED) -> None:
-    """Keep a silence; beyond ``most`` the oldest goes."""
+    """Store a silence; drop the oldest beyond ``most``."""
     silences[silence.decision.id] = replace(silence, decision=_slim(silence.decision))
     if len(silences) > most:
         del silences[next(iter(silences))]
@@ -101,7 +101,7 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
 
 
 def _slim(decision: Decision) -> Decision:
-    """The decision with what learning needs."""
+    """The decision reduced to the fields that learning needs."""
     terms, key = _only(decision.terms.penalty()), RandomKey(0, decision.key.counter)
     p = decision.propensities
     head = (decision.id, decision.task_id, decision.agent, decision.agents)

@@ -1,4 +1,4 @@
-"""One dual variable: how usage would have depended on the multiplier, the balance of the past, and the multiplier now.
+"""One dual variable: the usage as a function of the multiplier, the balance so far, and the current multiplier.
 
 For each of a fixed grid of multipliers the *usage curve* holds the mean usage of recent tasks, had they gone to the
 agent with the largest score under that multiplier. That needs the scores of a decision only and no exploration of the
@@ -35,7 +35,7 @@ _RATIO = 5.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """The multiplier of one decision, ``batch``, with what follows from it at commit.
+    """The multiplier of one decision, ``batch``, and the values needed at commit.
 
     ``weight`` is the share of decisions that take the smaller of the two multipliers, ``foreseen`` the usage expected
     on the curve, ``balance`` the allowance left.
@@ -95,7 +95,7 @@ class Multiplier:
     def commit(
         self, state: Arrays, step: Step, used: Floats, *, expected: Floats, lump: Floats, pending: Floats
     ) -> None:
-        """Count one task whose usage under each multiplier of the grid would have been ``used``, ``batch + (G,)``.
+        """Count one task; ``used`` is its usage under each multiplier of the grid, ``batch + (G,)``.
 
         ``expected`` is the usage expected under the decision's propensities, ``batch``, ``lump`` its second moment.
         Where policies do not choose the largest score, mean expected usage differs from the usage foreseen on the
@@ -111,7 +111,7 @@ class Multiplier:
         state["lump"] += rate * (lump - state["lump"])
 
     def charge(self, state: Arrays, used: Floats) -> None:
-        """Take the real usage of one decision, ``batch``, off the balance; NaN where there is none."""
+        """Subtract the real usage of one decision, ``batch``, from the balance; NaN where missing."""
         state["balance"] -= np.where(np.isfinite(used), used, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The objective and the constraints as a user states them: dollars, seconds, shares."""
+"""The objective and constraints in the user's units: dollars, seconds, shares."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Budget:
 
     @property
     def unit(self) -> str:
-        """What the multiplier is per."""
+        """Unit of the multiplier."""
         return "dollar"
 
 
@@ -154,7 +154,7 @@ class Capacity:
 
     @property
     def unit(self) -> str:
-        """What the multiplier is per."""
+        """Unit of the multiplier."""
         return "task"
 
 
@@ -180,7 +180,7 @@ class Deadline:
 
     @property
     def limit(self) -> float:
-        """The share of late outcomes."""
+        """The allowed share of late outcomes."""
         return self.late
 
     @property
@@ -190,7 +190,7 @@ class Deadline:
 
     @property
     def unit(self) -> str:
-        """What the multiplier is per."""
+        """Unit of the multiplier."""
         return "late outcome"
 
 
@@ -210,7 +210,7 @@ class FirstToken(Deadline):
 
     @property
     def unit(self) -> str:
-        """What the multiplier is per."""
+        """Unit of the multiplier."""
         return "late answer"
 
 
@@ -244,7 +244,7 @@ class Quality:
 
     @property
     def unit(self) -> str:
-        """What the multiplier is per."""
+        """Unit of the multiplier."""
         return "dollar"
 
 

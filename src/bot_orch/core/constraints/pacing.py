@@ -56,7 +56,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PacingPlan:
-    """What the constraints add to one decision; ``quality`` is None without a constraint of that kind."""
+    """Effect of the constraints on one decision; ``quality`` is None without a quality constraint."""
 
     penalties: tuple[Floats, ...]
     steps: tuple[Step, ...]
@@ -78,13 +78,13 @@ class PacingPlan:
         return total
 
     def expected(self, quality: QualityPlan, choice: Choice | None) -> Floats:
-        """Expected rewards for the constraint of quality: those of the task where the policy reads its features."""
+        """Expected rewards for the quality constraint: task-specific if the policy reads features."""
         if choice is None or not self.contextual:
             return quality.means
         return quality.values(choice.estimate - self.typical, self.trust)
 
     def values(self, estimate: Floats) -> Floats:
-        """Estimates as far as the guard trusts their deviations from the agents' means, ``batch + (M,)``."""
+        """Estimates, shrunk towards the agents' means by the guard's trust, ``batch + (M,)``."""
         trust = self.trust[..., None]
         return np.asarray(trust * estimate + (1.0 - trust) * self.typical)
 
@@ -100,7 +100,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Used:
-    """What outcomes used: reward, dollars and, per constraint, whether late (1) or in time (0); NaN where unknown."""
+    """Usage of outcomes: reward, dollars and, per constraint, whether late (1) or in time (0); NaN where unknown."""
 
     reward: Floats
     usd: Floats
@@ -124,7 +124,7 @@ class Pacing:
 
     @cached_property
     def limits(self) -> tuple[Budget | Capacity | Deadline, ...]:
-        """The constraints with a dual variable: all but that of quality."""
+        """The constraints with a dual variable: all except the quality constraint."""
         return tuple(each for each in self.constraints if not isinstance(each, Quality))
 
     @cached_property
@@ -164,7 +164,7 @@ class Pacing:
     def plan(
         self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float
     ) -> PacingPlan:
-        """Multipliers and what follows from them, from the state alone."""
+        """Compute multipliers, penalties and eligible agents from the state alone."""
         guard = parts["guard"]
         shape = guard["estimate"].shape
         waiting = np.zeros(shape) if pending is None else np.broadcast_to(pending, shape)
@@ -246,7 +246,7 @@ class Pacing:
         before: Used | None = None,
         seen: bool = False,
     ) -> None:
-        """Charge the real usage of outcomes, ``batch`` each; what is unknown (NaN) is charged as expected.
+        """Charge the real usage of outcomes, ``batch`` each; unknown usage (NaN) is charged as expected.
 
         Where outcomes replace others of the same decisions, ``before``, the difference is charged. ``seen``: whether
         outcomes are late was learned before, by :meth:`see_late`.
@@ -323,7 +323,7 @@ class Pacing:
     def _affordable(
         self, usage: Sequence[Demand], steps: Sequence[Step], eligible: Bools | None, *, shape: tuple[int, ...]
     ) -> Bools | None:
-        """Eligible agents whose usage the balance plus the credit covers; the least demanding one always."""
+        """Eligible agents whose usage the balance plus the credit covers; always includes the least demanding one."""
         mask = eligible
         for constraint, each, step in zip(self.limits, usage, steps, strict=True):
             allowed = np.ones(shape, dtype=bool) if mask is None else np.broadcast_to(mask, shape)
@@ -390,7 +390,7 @@ def _multiplier(constraint: Constraint) -> Multiplier:
 
 
 def _due(now: Floats, expected: Floats | float, before: Floats | None) -> Floats:
-    """What to charge: usage, expected usage where it is unknown; in place of an earlier charge, the difference."""
+    """The amount to charge: usage, or expected usage where unknown, minus an earlier charge."""
     if before is None:
         return np.where(np.isfinite(now), now, expected)
     return np.where(np.isfinite(now), now - np.where(np.isfinite(before), before, expected), 0.0)

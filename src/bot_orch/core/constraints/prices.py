@@ -1,4 +1,4 @@
-"""Expected dollars of a call per agent: learned means, predicted from the features of the task where there are any."""
+"""Expected dollars of a call per agent: learned means, or predictions from task features where available."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Prices:
         }
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """The initial ``state`` with what was ``learned``; features that are new were zero so far."""
+        """The initial ``state`` with the ``learned`` values; new features count as zero so far."""
         found = widened(state, learned)
         if "base" in state and "base" not in learned and "usd" in learned:  # no task had features
             usual = np.maximum(found["usd"] / np.maximum(found["outcomes"], 1.0), _LEAST_USD)
@@ -144,7 +144,7 @@ class Prices:
     def _regress(
         self, state: Arrays, at: tuple[Ints, ...], usd: Floats, *, known: Bools, context: Floats, price: Floats | None
     ) -> None:
-        """Sherman-Morrison on log dollars less those of the agent's first outcome; unknown rows change nothing."""
+        """Sherman-Morrison update on log dollars relative to the agent's first outcome; unknown rows change nothing."""
         usual = np.maximum(self.means(state, price), _LEAST_USD)
         log = np.log(np.maximum(usd, 0.1 * usual[at] + _LEAST_USD))
         first = known & (state["outcomes"][at] == 0.0)

@@ -48,7 +48,7 @@ class AgentMix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QualityPlan:
-    """What the evidence says before a decision, ``batch + (M,)`` each.
+    """Evidence before a decision, ``batch + (M,)`` each.
 
     Mean rewards, their squared standard errors, outcomes including those awaited, and the dollars of the task;
     ``kinds`` is how many kinds of tasks an agent's outcomes are spread over, ``reserve`` that of the mix, ``batch``.
@@ -63,7 +63,7 @@ class QualityPlan:
     reserve: Floats
 
     def values(self, beyond: Floats, trust: Floats) -> Floats:
-        """Mean rewards plus what the policy expects of the task beyond its usual estimates, as far as it is trusted."""
+        """Mean rewards plus the policy's task-specific deviations, weighted by trust."""
         return np.asarray(self.means + trust[..., None] * beyond)
 
     def mix(self, value: Floats, penalty: Floats, eligible: Bools | None) -> AgentMix:
@@ -95,12 +95,12 @@ class QualityPlan:
         return np.asarray(np.where(most > least, p, instead))
 
     def floor(self, mix: AgentMix, shares: Floats, usage: float) -> Floats:
-        """The floor's ``shares``, less where they would take more dollars than the part ``usage`` of the mix's."""
+        """The floor's ``shares``, reduced where they would exceed the fraction ``usage`` of the mix's dollars."""
         total = np.add.reduce(shares, axis=-1, keepdims=True)
         return np.asarray(shares * np.minimum(1.0, usage * self.stake(mix) / np.maximum(total * self.dollars, _LEAST)))
 
     def stake(self, mix: AgentMix) -> Floats:
-        """Dollars that exploration is measured by, ``batch + (1,)``: those of the mix, or a little if it is free."""
+        """Reference amount for exploration costs, ``batch + (1,)``: the mix's dollars, or a little if it is free."""
         little = np.add.reduce(self.dollars, axis=-1, keepdims=True) / (self.dollars.shape[-1] * _FREE)
         return np.asarray(np.maximum(mix.dollars[..., None], little))
 
@@ -111,7 +111,7 @@ class QualityPlan:
 
     @property
     def _fold(self) -> Floats:
-        """Price over that of the cheapest agent with one."""
+        """Price relative to the cheapest agent with a price."""
         priced = np.where(self.dollars > 0.0, self.dollars, np.inf)
         least = np.minimum.reduce(priced, axis=-1, keepdims=True)
         return np.asarray(np.where(self.dollars > 0.0, self.dollars / least, 1.0))
@@ -123,14 +123,14 @@ class QualityPlan:
 
 @dataclass(frozen=True, slots=True)
 class Frugality:
-    """The constraint of quality: what it keeps of outcomes, whatever the policy keeps, and its plan for a decision."""
+    """The quality constraint: its statistics, independent of the policy's, and its plan for a decision."""
 
     within: float
     contextual: bool = False
 
     @property
     def schema(self) -> Schema:
-        """Outcomes and total rewards per agent as far as they count, all outcomes, and the variance of rewards."""
+        """Discounted outcomes and total rewards per agent, all outcomes, and the variance of rewards."""
         return {
             "outcomes": Field(),
             "total": Field(),
@@ -140,7 +140,7 @@ class Frugality:
         }
 
     def plan(self, state: Arrays, dollars: Floats, waiting: Floats) -> QualityPlan:
-        """What is known before a decision; ``waiting`` are decisions per agent without an outcome."""
+        """Evidence before a decision; ``waiting`` are pending decisions per agent."""
         count = state["outcomes"]
         variance = state["noise"][..., None] / (count + 1.0)
         kinds, reserve = _KINDS if self.contextual else 1.0, _RESERVE * np.sqrt(state["noise"])
@@ -150,7 +150,7 @@ class Frugality:
     def see(
         self, state: Arrays, agent: Ints, reward: Floats, *, estimate: Floats | None, before: Floats | None
     ) -> None:
-        """Count one reward per batch element, NaN where unknown; the difference where one was known ``before``."""
+        """Count one reward per batch element, NaN where unknown, replacing the one counted ``before``."""
         known = np.isfinite(reward)
         at = (*np.indices(np.shape(agent), sparse=True), agent)
         value = np.where(known, reward, 0.0)
@@ -208,7 +208,7 @@ def apart(estimate: Floats, variance: Floats, *, zone: Floats | float, eligible:
 def cheapest_mix(
     value: Floats, dollars: Floats, loss: Floats, *, reserve: Floats | float = 0.0, eligible: Bools | None = None
 ) -> AgentMix:
-    """The cheapest of: an agent at most ``loss`` below the best, or the best agent with a cheaper one in a few tasks.
+    """The cheapest of: an agent at most ``loss`` below the best, or the best agent mixed with a cheaper one.
 
     Such a mix leaves ``reserve`` of the loss. Of those that cost the same, that with the larger value.
 

@@ -39,7 +39,7 @@ class Seconds:
         return np.asarray((total + _PSEUDO_OUTCOMES * usual) / (n + _PSEUDO_OUTCOMES))
 
     def see(self, state: Arrays, agent: Ints, elapsed_s: Floats, *, before: Floats | None = None) -> None:
-        """Record the time of one outcome per batch element, NaN where unknown, in place of ``before`` where known."""
+        """Record the time of one outcome per batch element, NaN where unknown, replacing ``before`` where known."""
         known = np.isfinite(elapsed_s)
         at = (*np.indices(np.shape(agent), sparse=True), agent)
         if before is not None:

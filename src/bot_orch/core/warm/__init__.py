@@ -1,4 +1,4 @@
-"""Warm start: what evaluations teach a policy before traffic, and the test whether it holds in traffic."""
+"""Warm start: teaching evaluations to a policy before traffic, and testing whether they hold in traffic."""
 
 from bot_orch.core.warm.evaluations import Evaluations, as_evaluations
 from bot_orch.core.warm.teaching import WarmPolicy, encoded_tasks, fit_features, most_lessons, teach

@@ -1,4 +1,4 @@
-"""Evaluations: rewards of agents on tasks, measured before traffic, in any of the forms in which users keep them."""
+"""Evaluations: rewards of agents on tasks, measured before traffic, in any common format."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Evaluations:
         return np.isfinite(self.rewards).sum(axis=0)
 
     def among(self, agents: Sequence[str]) -> Evaluations:
-        """The same rows with one column for each of ``agents``."""
+        """The same rows with one column per agent in ``agents``."""
         for name in self.agents:
             if name not in agents:
                 raise UnknownAgentError(f"evaluations.{name}", "is no agent", f"choose from {tuple(agents)}")
@@ -170,7 +170,7 @@ def _features_of(tasks: Any) -> Floats | None:
 
 
 def _encoder_of(name: str, labels: Iterable[Any]) -> str:
-    """The one encoder of all rows; empty for none."""
+    """The common encoder of all rows; empty for none."""
     found = {label for label in labels if isinstance(label, str)}
     if len(found) > 1:
         raise InvalidInputError(name, f"come from the encoders {sorted(found)}", "pass rows of one encoder")
@@ -204,7 +204,7 @@ def _transposed(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _named(columns: Mapping[str, Any], features: Any) -> Any:
-    """Features given by names of columns; those of records; or the array itself."""
+    """Features from names of columns, from records, or the array itself."""
     if features is None:
         return np.asarray([np.ravel(row) for row in columns["features"]]) if "features" in columns else None
     if (
@@ -221,7 +221,7 @@ def _named(columns: Mapping[str, Any], features: Any) -> Any:
 
 
 def _long(columns: Mapping[str, Any], agents: Sequence[str], *, features: Any, weight: Any) -> Evaluations:
-    """One reward per row, of the agent that the row names."""
+    """Read one reward per row, for the agent that the row names."""
     chosen, reward = list(columns["agent"]), _numbers("evaluations.reward", columns["reward"], "pass numbers")
     for name in chosen:
         if name not in agents:

@@ -1,4 +1,4 @@
-"""Teach evaluations to a policy: each reward becomes as many outcomes as its weight says."""
+"""Teaches evaluations to a policy: each reward becomes as many outcomes as its weight."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EACH, _ALL = 1000.0, 50_000.0
 
 
 def most_lessons(most: float | None, agents: int) -> float:
-    """How many lessons per agent are taught at most; ``None`` for the default.
+    """Maximum number of lessons per agent; ``None`` for the default.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def encoded_tasks(tasks: Any, settings: Settings, *, first: bool) -> list[Task]:
 
 
 def fit_features(settings: Settings, given: Evaluations, *, first: bool) -> tuple[Settings, Evaluations]:
-    """Settings completed by what the evaluations bring, as by a first task; and the evaluations, as wide as a context.
+    """Settings completed by the evaluations, as by a first task, and the evaluations padded to the context width.
 
     ``first`` says that nothing has been decided yet, so that features and texts may still be introduced. Evaluations
     without texts count as having empty ones.
@@ -80,7 +80,7 @@ class WarmPolicy(NamedTuple):
 
 
 def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_features: int, most: float) -> WarmPolicy:
-    """The policy with what the evaluations teach, from round ``t`` on; ``state`` itself is not changed.
+    """The policy taught with the evaluations, from round ``t`` on; ``state`` is not changed.
 
     ``most`` lessons per agent at most: beyond that all weights are scaled down alike.
     """
@@ -103,7 +103,7 @@ def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_featur
 
 
 def _learn(policy: Policy, state: Arrays, lessons: list[tuple[int, int]], *, given: Evaluations, t: int) -> int:
-    """Apply the lessons in order; returns the number of rounds that they stand for."""
+    """Apply the lessons in order; returns the number of rounds they represent."""
     m, none = len(given.agents), np.zeros(len(given.agents))
     certain, one_of = np.ones(m), np.eye(m, dtype=bool)
     for number, (row, agent) in enumerate(lessons):
@@ -115,7 +115,7 @@ def _learn(policy: Policy, state: Arrays, lessons: list[tuple[int, int]], *, giv
 
 
 def _lessons(given: Evaluations, most: float) -> Iterator[tuple[int, int]]:
-    """(row, agent) of each lesson. Weights add up per agent, and a lesson is due whenever the sum passes an integer.
+    """(row, agent) of each lesson. Weights accumulate per agent; a lesson is due when the sum passes an integer.
 
     A table with several agents per row has no order that means anything: its lessons are shuffled, by a fixed seed, so
     that the first ones show many different tasks and no group of rows looks like a change of the world.

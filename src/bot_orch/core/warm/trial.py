@@ -1,4 +1,4 @@
-"""A trial of evaluations: two copies of a policy run, with and without them, until one is shown to be better."""
+"""Trial of a warm start: two copies of a policy, with and without evaluations, run until one proves better."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class WarmStart(Policy):
         return {**both, "lead": Field(), "compared": Field(per_agent=False)}
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """Each state adopts its own part."""
+        """Restore each state from its own part of the learned state."""
         found: Arrays = {name: learned.get(name, state[name]) for name in ("lead", "compared")}
         for prefix in ("warm", "cold"):
             part = self.policy.adopt(_half(state, prefix), _half(learned, prefix))
@@ -66,7 +66,7 @@ class WarmStart(Policy):
         return found
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """A mixture of both choices while the trial lasts, then the choice of the state that was kept."""
+        """Mix the choices of both states during the trial; afterwards use the winning state's choice."""
         share = _warm_share(state)
         if not share.any():
             return self._cold(state, situation)
@@ -121,7 +121,7 @@ class WarmStart(Policy):
             state.update({f"{prefix}_{name}": array for name, array in part.items()})
 
     def _gain(self, state: Arrays, feedback: Feedback) -> Floats:
-        """How much smaller the squared error of the warm prediction is, per agent."""
+        """Reduction of the squared prediction error by the warm state, per agent."""
         given: dict[str, Any] = {name: getattr(feedback, name) for name in _SHARED}
         situation = Situation(**given)
         cold, warm = self._cold(state, situation).estimate, self._warm(state, situation).estimate

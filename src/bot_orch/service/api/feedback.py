@@ -46,7 +46,7 @@ async def _acknowledge(runtime: Runtime, view: FeedbackView, group: Group | None
 
 
 async def _credit(request: Request, body: FeedbackRequest) -> SessionView:
-    """Report the reward of a session for each of its decisions."""
+    """Report a session's reward for each of its decisions."""
     if body.decision_id or body.completion_id or body.audit or body.shown or body.output is not None:
         message = "session: stands alone, with a reward; leave out decision_id, completion_id, audit, shown and output"
         raise Problem(422, "invalid_value", message, param="session")

@@ -88,7 +88,7 @@ class RoundServer:
             found.take(message)
 
     def inherit(self, router: str, event: Event) -> None:
-        """Log what a call of the owner before has come to, once the router is loaded; nothing if it is not here."""
+        """Log the result of a call that the previous owner began, once the router is loaded; ignored if it moved on."""
         task = asyncio.ensure_future(self._inherit(router, event))
         self._inheriting.add(task)
         task.add_done_callback(self._inheriting.discard)

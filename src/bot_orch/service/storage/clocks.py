@@ -1,4 +1,4 @@
-"""The clock of this machine against that of the database's server.
+"""Compares the clock of this machine with the database server's.
 
 Events are stamped by the process that owns the log. One whose clock is ahead would pull the time of the log, and so
 that of the next owners, ahead: horizons and leases of tickets would end early, and time would stand still until the
@@ -19,13 +19,13 @@ class ClockAheadError(BotOrchError):
 
 
 def seconds_ahead(log: PostgresLog, clock: Clock) -> float:
-    """By how much our clock is ahead, at least: it is read first, so that a slow answer does not look like it."""
+    """A lower bound of how far our clock is ahead: it is read first, so a slow answer does not count."""
     ours_us = clock.now_us()
     return (ours_us - log.clock_us()) / 1e6
 
 
 def clock_error(ahead_s: float, bound_s: float) -> ClockAheadError | None:
-    """What is wrong, if it is ahead by more than the bound.
+    """The error if the clock is ahead by more than the bound, else None.
 
     Examples
     --------

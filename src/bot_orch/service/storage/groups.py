@@ -1,4 +1,4 @@
-"""Rows committed together, and what a lookup finds in the log and among rows that are not committed yet."""
+"""Groups of rows committed together, and lookups that include uncommitted rows."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Group:
         self.patience_s = _PATIENCE_S
 
     def add(self, row: Row) -> None:
-        """Add a row, after those that are there."""
+        """Append a row."""
         self.rows.append(row)
         if row.key is not None:
             self.keys[row.key] = row
 
     async def durable(self) -> None:
-        """Return once the rows are on disk; raise if they are not, or if that takes too long."""
+        """Wait until the rows are on disk; raises an error on failure or timeout."""
         if not self.done.is_set():
             try:
                 async with asyncio.timeout(self.patience_s):
@@ -50,27 +50,27 @@ class Group:
 
 
 class Known(NamedTuple):
-    """The event that used a key, and its group if that is not committed yet."""
+    """The event that used a key, and its group if uncommitted."""
 
     row: Row
     group: Group | None
 
     @property
     def archived(self) -> bool:
-        """Whether it was moved to an archive."""
+        """Whether the event was archived."""
         return self.row.kind == ARCHIVED
 
     def event(self) -> Event | None:
-        """The event; None if it was moved to an archive."""
+        """The event; None if it was archived."""
         return None if self.archived else self.row.event()
 
     def used_for(self, digest: bytes | None) -> bool:
-        """Whether it was used for the same content."""
+        """Whether the key was used with the same content."""
         return self.row.digest == digest
 
 
 class Look:
-    """What the log holds of the keys and refs that were asked for; true until the caller awaits something else."""
+    """Result of a lookup of keys and refs; valid until the caller awaits something else."""
 
     __slots__ = ("_keys", "_refs")
 
@@ -90,7 +90,7 @@ EMPTY = Look({}, {})
 
 
 class RecentWrites:
-    """Keys and refs written while lookups are under way, which may have missed them.
+    """Keys and refs written during lookups, which may have missed them.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class RecentWrites:
 
     @contextmanager
     def lookup(self) -> Iterator[int]:
-        """Remember what is written inside the ``with`` block; gives the moment of its beginning."""
+        """Record writes inside the ``with`` block; yields its start as a counter."""
         self._number += 1
         since = self._number
         self._under_way[since] = since
@@ -135,7 +135,7 @@ class RecentWrites:
             self._keys = {key: each for key, each in self._keys.items() if each[0] > oldest}
 
     def touched(self, refs: Iterable[str], since: int) -> bool:
-        """Whether something was written about one of ``refs`` since that moment."""
+        """Whether a row about one of ``refs`` was written since then."""
         return any(self._refs.get(ref, 0) > since for ref in refs)
 
     def find(self, key: str) -> Known | None:

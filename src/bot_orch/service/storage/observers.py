@@ -1,4 +1,4 @@
-"""Observers: any number of subscribers to one signal; a subscription never replaces another."""
+"""Observers: any number of subscribers to one signal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Observers(Generic[P]):
 
 
 class AwaitedObservers:
-    """The same for subscribers that may have to wait for something, one after the other.
+    """Observers whose subscribers may be asynchronous; they run one after the other.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class AwaitedObservers:
         self._subscribers.append(subscriber)
 
     async def send(self) -> None:
-        """Call all subscribers, and await those that are asynchronous."""
+        """Call all subscribers in order, and await the asynchronous ones."""
         for subscriber in self._subscribers:
             answer = subscriber()
             if inspect.isawaitable(answer):

@@ -1,4 +1,4 @@
-"""Old events move to Parquet files once a day: another process writes them, and the service removes them in batches."""
+"""Daily archiving of old events: another process writes Parquet files, the service then deletes rows in batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RetentionFailedError(BotOrchError):
 
 
 class Retention:
-    """Moves the events of one log that are older than ``age_s``, at the start and daily; one process at a time does.
+    """Moves events of one log older than ``age_s``, at the start and daily; only one process at a time does so.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ class Retention:
             await asyncio.sleep(_LOOK_S)
 
     async def _note(self) -> ArchiveRecord | None:
-        """What was moved so far; other processes do so, too."""
+        """Note the current archive record; other processes may move events too."""
         record = await self._writer.read(lambda log: log.archived())
         self._writer.archived_us = 0 if record is None else record.time_us
         return record
 
     async def once(self, before_us: int) -> int:
-        """Move what is old; returns how many events."""
+        """Move old events; returns their number."""
         log, record = self._writer.log, await self._note()
         if record is not None and not self._folder.exists():
             self._folder = Path(record.folder)
@@ -98,7 +98,7 @@ class Retention:
         return moved.events
 
     async def _copied(self, before_us: int) -> Moved | None:
-        """What another process has moved, or on SQLite only copied; ``None`` if somebody else is at it."""
+        """Events that the subprocess moved, or on SQLite only copied; ``None`` if another process is doing so."""
         job = Job(self._database, str(self._folder), before_us, delete=not isinstance(self._writer.log, SqliteLog))
         working = asyncio.ensure_future(asyncio.to_thread(self._work, msgspec.json.encode(job)))
         try:
@@ -124,7 +124,7 @@ class Retention:
 
 
 def retention_of(writer: Writer, config: Config, count: Callable[[str, int], None]) -> Retention | None:
-    """What moves the events of a router; it only notes what others move if there is nothing to do."""
+    """The retention job of a router; without a retention setting it only tracks what others move."""
     given, log = config.retention, writer.log
     age_s = None if given.events is None else seconds_of(given.events, "config.retention.events")
     if not isinstance(log, PostgresLog) and not (isinstance(log, SqliteLog) and age_s is not None):
@@ -136,7 +136,7 @@ def retention_of(writer: Writer, config: Config, count: Callable[[str, int], Non
 
 
 def _is_due(log: Log, *, before_us: int) -> bool:
-    """Whether the first event that was not moved is old."""
+    """Whether the first event in the log is old enough to move."""
     record = log.archived()
     row = log.row(1 if record is None else record.seq + 1)
     return row is not None and row.time_us < before_us

@@ -149,12 +149,12 @@ class Writer:
         return [Noted(RESTARTED, ref, {"agent": name}) for name in self.ledger.restarted]
 
     def distrust(self, error: Exception) -> None:
-        """Roll the ledger back to what is on disk: it may hold an event that was never staged."""
+        """Roll the ledger back to the durable state, as it may contain an event that was never staged."""
         self.failed = self._distrusted = error
         self._wake.set()
 
     def save(self) -> asyncio.Task[None]:
-        """Save a snapshot of the ledger as of now, unless one is being saved; the task ends once it is durable.
+        """Save a snapshot of the current ledger unless one is being saved; the task ends when it is durable.
 
         It fails with a :class:`StorageError` if storage fails meanwhile. ``saved_seq`` is the last event of the last
         one.
@@ -179,7 +179,7 @@ class Writer:
         return snapshot_due(self.ledger, self.saved_seq, every=every, tail_s=tail_s, cost_s=self._snapshot_cost_s)
 
     async def close(self) -> None:
-        """Commit what is staged, with a snapshot, and close the log; without either if the log does not answer."""
+        """Commit staged events and a snapshot, and close the log; skip both if the log does not answer."""
         if self._watching is not None:
             self._watching.cancel()
         if self._task is not None:
@@ -278,7 +278,7 @@ class Writer:
             self._wrote()
 
     async def _recover(self, group: Group, error: Exception, *, trusted: bool = True) -> None:
-        """Write the rows that may be lost again, or else refuse everything staged and fold the log again.
+        """Write rows that may be lost again, or else refuse everything staged and reload the log.
 
         The connection to a file is kept: a new one could take WAL frames that were written but never synced for
         committed. A log on a server is asked for its end instead, see :meth:`_resume`.
@@ -359,7 +359,7 @@ class Writer:
         return fold(self.log)
 
     async def look_up(self, *, keys: Iterable[str | None] = (), refs: Iterable[str] = ()) -> Look:
-        """What the log says of these keys and refs, with rows that are not committed yet.
+        """Look up keys and refs in the log, including uncommitted rows.
 
         It is true until the caller awaits something else. Rows about ``refs`` are all committed.
         """
@@ -377,7 +377,7 @@ class Writer:
                         return self._seen(wanted, found)
 
     async def _ask(self, wanted: Wanted) -> Found:
-        """What the server finds, and what it finds for others that waited: they share one query."""
+        """Query the server, sharing one query with other waiting lookups."""
         asked: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         self._asked.append((wanted, asked))
         if self._asking is None:
@@ -385,7 +385,7 @@ class Writer:
         return await asked
 
     async def _ask_together(self) -> None:
-        """Look up what is asked for, all of it at a time, until nothing is."""
+        """Run pending lookups in batches until there are none."""
         while self._asked:
             asked, self._asked = self._asked, []
             try:
@@ -398,7 +398,7 @@ class Writer:
         self._asking = None
 
     async def read(self, job: Callable[[Log], T]) -> T:
-        """What a job finds in the log: in a thread and within the deadline, if the log is on a server."""
+        """Run a read job on the log: in a thread and within the deadline if the log is on a server."""
         if self._server is None:
             return job(self.log)
         async with self._patience():
@@ -409,24 +409,24 @@ class Writer:
         return await self.read(lambda log: log.about(ref))
 
     def staged_as(self, key: str) -> Known | None:
-        """The event that used ``key`` and is not committed yet."""
+        """The uncommitted event that used ``key``, if any."""
         for group in (*self._line, self._flying):
             if group is not None and key in group.keys:
                 return Known(group.keys[key], group)
         return None
 
     async def settled(self, ref: str) -> list[Row]:
-        """Every row about ``ref``, once all of them are committed; nothing is staged between that and the return."""
+        """All rows about ``ref``, once they are committed; nothing is staged between the commit and the return."""
         return (await self.look_up(refs=(ref,))).about(ref)
 
     async def barrier(self) -> None:
-        """Return once everything staged so far is committed."""
+        """Wait until everything staged so far is committed."""
         group = self._line[-1] if self._line else self._flying
         if group is not None:
             await group.durable()
 
     def _seen(self, wanted: Wanted, found: Found) -> Look:
-        """What was found, and what is staged; the caller must not await between this and using it."""
+        """Combine found and staged rows; the caller must not await before using the result."""
         for ref in wanted.refs:
             self._refs.pop(ref, None)
         keys: dict[str, Known | None] = {}
@@ -437,7 +437,7 @@ class Writer:
         return Look(keys, found.refs)
 
     async def _settle(self, refs: Sequence[str]) -> None:
-        """Return once nothing about ``refs`` waits for a commit."""
+        """Wait until no rows about ``refs`` are uncommitted."""
         while any(self._refs[ref] > 0 for ref in refs):
             await self.barrier()
 
@@ -479,7 +479,7 @@ class Writer:
             raise
 
     async def _watch(self, server: PostgresLog) -> None:
-        """Look after the connection while nothing is written: is it there, and is it quick?"""
+        """Monitor the connection while nothing is written."""
         while True:
             await asyncio.sleep(_WATCH_S)
             with suppress(BotOrchError):  # the next write finds out
@@ -487,7 +487,7 @@ class Writer:
                 await self.confirm()
 
     def _heed_clock(self, ahead_s: float) -> None:
-        """Refuse to write while the clock is ahead of the server's; go on once it is right."""
+        """Refuse writes while the clock is ahead of the server's."""
         bound_s = math.inf if self._server is None else self._server.timing.clock_s
         before, self._clock_error = self._clock_error, clock_error(ahead_s, bound_s)
         if self._clock_error is not None and before is None:
@@ -499,7 +499,7 @@ class Writer:
 
     @property
     def failed(self) -> Exception | None:
-        """Why nothing can be written at the moment."""
+        """Why the log is not writable at the moment, if so."""
         return self._failed or self._clock_error
 
     @failed.setter
@@ -508,17 +508,17 @@ class Writer:
 
     @property
     def fresh(self) -> bool:
-        """Whether a write was committed within the last seconds, as far as one was tried."""
+        """Whether recent writes, if any, were committed within the last seconds."""
         waited = self._written_at is not None and asyncio.get_running_loop().time() - self._written_at > _FRESH_S
         return self.failed is None and not (waited and (self._server is not None or self._busy))
 
     @property
     def _busy(self) -> bool:
-        """Whether something waits for a commit."""
+        """Whether a commit is pending."""
         return self._probing or self._flying is not None or bool(self._line)
 
     async def confirm(self, *, anew: bool = False) -> bool:
-        """Whether a write was committed within the last seconds; tries a harmless one if not, or if ``anew``."""
+        """Whether a write was committed within the last seconds; probes with a harmless one if not, or if ``anew``."""
         if self.log.instant or self._task is None or self.failed is not None:
             return self.failed is None
         loop = asyncio.get_running_loop()
@@ -534,7 +534,7 @@ class Writer:
         return self.failed is None and recently
 
     def now_us(self) -> int:
-        """The current time of the service, never before that of the last event; see :class:`ServiceTime`."""
+        """The current time of the service, never before the last event; see :class:`ServiceTime`."""
         return self._stamp.now_us()
 
     async def _probe(self) -> None:
@@ -552,7 +552,7 @@ class Writer:
 
 
 def _loaded(log: Log, progress: Progress | None) -> Ledger:
-    """The ledger of a log; tells from the snapshot of which event it began, and how many it has folded."""
+    """Load the ledger of a log; reports the event of its snapshot, and how many events were replayed."""
     begun, used = perf_counter(), thread_time()
     ledger = fold(log, progress=progress)
     took_s, used_s = perf_counter() - begun, thread_time() - used
@@ -570,7 +570,7 @@ def _save(log: Log, captured: dict[str, Any]) -> float:
 
 
 def _answer(asked: Iterable[tuple[Wanted, asyncio.Future[Found]]], found: Found | Exception) -> None:
-    """Give everything that was found to all that have asked."""
+    """Resolve all waiting lookups with the result."""
     for _, each in asked:
         if each.done():  # it has waited too long
             continue

@@ -16,7 +16,7 @@ CALLER, REQUEST = "bot_orch.caller", "bot_orch.request"
 
 
 async def logged(log: AccessLog, serve: Callable[..., Awaitable[None]], scope: Any, *, receive: Any, send: Any) -> None:
-    """Serve one request and write its line; the status is 499 if the client left before there was one."""
+    """Serve one request and write its access log line; the status is 499 if the client left early."""
     started, status = time.perf_counter(), 499
 
     async def noting(message: Any) -> None:

@@ -61,11 +61,11 @@ class _App(Starlette):
             await self._serve(scope, receive, send)
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle one ASGI connection, without a line in the access log."""
+        """Handle one ASGI connection without an access log line."""
         await self._serve(scope, receive, send)
 
     def replace(self, routes: Sequence[BaseRoute]) -> None:
-        """Answer with other routes from now on."""
+        """Replace the routes."""
         self.router.routes[:] = routes
         self.__dict__.pop("_fixed", None)
 
@@ -99,7 +99,7 @@ def mount_routers(app: Starlette, routes: Mapping[str, Sequence[BaseRoute]]) -> 
 
 
 def mount_router(app: Starlette, name: str, routes: Sequence[BaseRoute], *, main: Sequence[BaseRoute] | None) -> None:
-    """Answer for one router with other routes; ``main`` are those without its path, if it is the default one."""
+    """Replace the routes of one router; ``main`` are the routes without its path if it is the default router."""
     if isinstance(app, _App):
         app.doors = {**app.doors, name: _door(routes)}
         if main is not None:
@@ -116,14 +116,14 @@ def _door(routes: Sequence[BaseRoute]) -> _App:
 
 
 def asgi_app(routes: Sequence[BaseRoute], lifespan: Lifespan, runtime: Runtime | None = None) -> Starlette:
-    """The application with these routes; ``lifespan`` starts and stops what they need; ``runtime`` may log."""
+    """The ASGI application with these routes; ``lifespan`` starts and stops their resources."""
     app = _App(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error})
     app.runtime = runtime
     return app
 
 
 async def _http_error(_: StarletteRequest, error: Exception) -> Response:
-    """Unknown paths and methods get an error body of the same shape as all others."""
+    """Answer unknown paths and methods with the common error body."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     code = {404: "unknown_path", 405: "wrong_method"}.get(status, "http_error")
     headers = dict(getattr(error, "headers", None) or {})

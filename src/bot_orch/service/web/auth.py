@@ -31,7 +31,7 @@ TOKEN_COOKIE = "bot_orch_token"  # noqa: S105  its name
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request: the name of its token, what that allows, and the tags of what it asks for.
+    """The sender of a request: token name, permissions, and tags of its requests.
 
     A caller with a ``tenant`` has ids of its own (:mod:`bot_orch.log.ids`), shares ``shared_limits`` with the
     other tokens of the tenant, and may not use the routers in ``barred``, which other tenants have for themselves.
@@ -49,7 +49,7 @@ class Caller:
 
     @property
     def key(self) -> str:
-        """A name that no caller of another tenant has, for what is kept in memory."""
+        """A key of the caller that is unique across tenants, for data in memory."""
         return f"{self.tenant}\0{self.name}"
 
     def may_use(self, router: str) -> bool:
@@ -59,7 +59,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Where a request comes from and goes to, for the log and for counting failed logins."""
+    """Source and target of a request, for logging and counting failed logins."""
 
     address: str = ""
     route: str = ""
@@ -72,7 +72,7 @@ _ONCE = frozenset({b"authorization", b"x-api-key", b"host", b"origin", b"cookie"
 
 
 def single(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """The headers by name; refuses one that is repeated although it must not be."""
+    """Headers by name; refuses repetition of a header that must be unique."""
     headers = dict(pairs)
     if len(headers) != len(pairs):
         seen: set[bytes] = set()
@@ -114,7 +114,7 @@ class Gate:
         self._logins = Logins((limits or LimitsConfig()).failed_logins)
 
     def adopt(self, other: Gate) -> None:
-        """From now on admit the callers of another gate."""
+        """Replace the admitted callers by those of another gate."""
         self._callers = other._callers
 
     @property
@@ -150,7 +150,7 @@ class Gate:
     def admit_person(
         self, headers: Mapping[bytes, bytes], scope: str | None, visit: Visit = _NOWHERE, *, posts: bool = False
     ) -> Caller:
-        """The caller of a page: the token may be in a cookie, and POST needs an origin of this service (CSRF)."""
+        """Authenticate the caller of a page: the token may be in a cookie, and POST must be same-origin (CSRF)."""
         caller = self.admit(_with_cookie(headers), scope, visit)
         if posts:
             _check_origin(headers)

@@ -1,4 +1,4 @@
-"""Connections with limits, so that clients without a token cannot fill the memory or hold connections.
+"""Connection limits, so that clients without a token cannot exhaust memory or connections.
 
 A :class:`Connection` stands between the transport and the HTTP protocol of uvicorn. It sees bytes and time, not HTTP:
 the application reports when a request begins, what of its body was read and when its answer is complete. So it bounds
@@ -47,7 +47,7 @@ def connection_of(scope: Any) -> Connection | None:
 
 
 class Connections:
-    """All connections of a server: makes them, counts them and ends those that are too slow.
+    """All connections of a server: creates and counts them, and closes those that are too slow.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Connections:
         return len(self._all)
 
     def enter(self, connection: Connection) -> bool:
-        """Take a new connection in; False if all others are at work."""
+        """Register a new connection; False if all others are busy."""
         if len(self._all) >= self._most:
             longest = next(iter(self._waiting), None)
             if longest is None:
@@ -106,7 +106,7 @@ class Connections:
         self._waiting.pop(connection, None)
 
     def _sweep(self) -> None:
-        """End connections whose time is over, and look again soon while there are any."""
+        """Close connections that have timed out, and reschedule while there are any."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in [each for each in self._all if min(each.due, each.write_due) < now]:
@@ -115,7 +115,7 @@ class Connections:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection. ``due`` and ``write_due`` are when the client must have sent a request, and read an answer.
+    """One connection. ``due`` and ``write_due`` are the deadlines for sending a request and for reading an answer.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         self._body_open, self._owed = False, 0  # whether a body goes on, and bytes to come behind its answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in, or refuse it if all others are at work."""
+        """Register the connection, or refuse it if all others are busy."""
         self._transport = transport
         self._admitted = self._connections.enter(self)
         if not self._admitted:
@@ -158,11 +158,11 @@ class Connection(asyncio.BufferedProtocol):
             self.http.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Where to read to."""
+        """The shared read buffer."""
         return self._connections.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Parse what was read, unless it is for later or too much."""
+        """Parse received data, unless it must wait or exceeds the limits."""
         if self._closing:
             return
         data = bytes(self._connections.buffer[:nbytes])
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.http.eof_received() if self._admitted else None
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is written to: it has some time."""
+        """Start the write deadline, as the client reads too slowly."""
         self.write_due = self._loop.time() + self._limits.client_timeout_s
         self.http.pause_writing()
 
@@ -193,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         self.http.resume_writing()
 
     def request_began(self, scope: Any) -> None:
-        """A request begins; refuses one with a head that is too large."""
+        """Begin a request; refuses one with too large a head."""
         self._serving += 1
         self._idle, self._owed, self._lines, self.due = False, 0, 0, math.inf
         self._connections.works(self)
@@ -249,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
             self.end()
 
     def end(self) -> None:
-        """Close the connection; what the client has not read by now is dropped."""
+        """Close the connection, dropping unread output."""
         self._closing, self.due = True, math.inf
         self._transport.abort() if self._transport.get_write_buffer_size() else self._transport.close()
 
@@ -258,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
             self._next = self._loop.call_soon(self._go_on, self._known)
 
     def _go_on(self, known: int) -> None:
-        """Parse what was sent ahead, once no request is under way and none has begun in the last turn of the loop."""
+        """Parse pipelined data once no request is in progress and none began in the last loop iteration."""
         self._next = None
         if self._serving or self._closing or self._transport.is_closing():
             return
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_soon(self._end_if_too_much)
 
     def _is_too_much(self) -> bool:
-        """Whether more has come than what is known and a head."""
+        """Whether more data was received than the known body and a head allow."""
         return self._bytes > self._known + self._limits.head_bytes or (not self._owed and self._lines > _HEADERS + 2)
 
     def _end_if_too_much(self) -> None:
@@ -306,12 +306,12 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a line of uvicorn's log is more than what a client did wrong: anybody could fill the disk with those."""
+    """Whether a line of uvicorn's log concerns the service; client errors are dropped, as they could fill the disk."""
     return not str(record.msg).startswith(_CLIENTS)
 
 
 def most_connections(wanted: int) -> int:
-    """As many as wanted, or as the system's limit on open files allows, which is raised if it can be."""
+    """The wanted number, limited by open files after raising that limit if possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

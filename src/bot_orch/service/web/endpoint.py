@@ -53,7 +53,7 @@ _SECURITY: Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control", 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all endpoints of a router share; ``prefix`` begins the paths that lead to it alone."""
+    """Shared context of a router's endpoints; ``prefix`` is the router's own path prefix."""
 
     runtime: Runtime
     gate: Gate
@@ -97,7 +97,7 @@ class Request:
         return inside(self.caller.tenant, known_as)
 
     def outside(self, known_as: str) -> str:
-        """An id or session of the log as the caller knows it: without the name of its tenant."""
+        """Convert an id or session of the log to the caller's form, without the tenant's name."""
         return outside(known_as, self.caller.tenant)
 
     @property
@@ -110,11 +110,11 @@ Handler = Callable[[Request], Awaitable[Reply | StreamedReply]]
 
 
 class Face(Protocol):
-    """What differs between API and pages: how a body is decoded, and how an error looks."""
+    """Differences between the API and pages: decoding of bodies and format of errors."""
 
     @property
     def people(self) -> bool:
-        """Whether it is for browsers: a token may come in a cookie, and POST needs an origin of this service."""
+        """Whether it serves browsers: the token may be in a cookie, and POST must be same-origin."""
         ...
 
     def takes_body(self, method: str) -> bool:
@@ -122,7 +122,7 @@ class Face(Protocol):
         ...
 
     async def decode(self, raw: bytes | bytearray) -> Any:
-        """The body as the handler takes it."""
+        """Decode the body for the handler."""
         ...
 
     def query(self, written: bytes) -> Mapping[str, str]:
@@ -130,7 +130,7 @@ class Face(Protocol):
         ...
 
     def headers(self) -> Pairs:
-        """Headers of every answer that does not set them itself."""
+        """Default headers of every answer."""
         ...
 
     def problem(self, problem: Problem, method: str, path: str) -> Reply:
@@ -350,13 +350,13 @@ class Endpoint:
         )
 
     def _carries(self, runtime: Runtime, headers: Mapping[bytes, bytes], passed_on: str) -> bool:
-        """Whether this process answers for a router of another one; answers under a key are kept by their owner."""
+        """Whether this process answers for a router of another; requests with an idempotency key go to the owner."""
         owners = None if runtime.forwarder is None else runtime.forwarder.owners
         able = self._carried and not passed_on and _KEY not in headers
         return able and owners is not None and carries(runtime.config)
 
     def _passed_on(self, name: str) -> Runtime:
-        """The router for which another process has passed a request on."""
+        """The router of a request that another process forwarded."""
         bound = bool(self._prefix) or self._face.people  # to the router of the path
         if name not in self._runtime.peers or (bound and name != self._runtime.config.name):
             raise moved(name[:64])
@@ -365,7 +365,7 @@ class Endpoint:
     async def _unknown(
         self, runtime: Runtime, exchange: Exchange, wanted: Set[str], *, here: Set[str], passed_on: str
     ) -> Runtime:
-        """The router for something that none here knows: another process may, else it is the one asked."""
+        """The router for an id that is unknown here: another process may know it, else the requested one."""
         if passed_on:
             raise moved(runtime.config.name, here=here)
         if runtime.forwarder is not None and await runtime.forwarder.offer(exchange, wanted - here):
@@ -373,7 +373,7 @@ class Endpoint:
         return runtime
 
     def _trace(self, scope: Any) -> RoundTrace | None:
-        """The trace of a round, known to everything that is awaited or started from here."""
+        """The trace of a round, available to everything awaited or started within."""
         traces = self._runtime.traces
         trace = traces.begin(self._route, dict(scope["headers"])) if traces and self._decides and self._watch else None
         CURRENT.set(trace)
@@ -406,7 +406,7 @@ class Endpoint:
 
 
 def _elsewhere(runtime: Runtime, exchange: Exchange, passed_on: str) -> Exception:
-    """What sends a request to the process that serves its router."""
+    """The exception that sends a request to the owner of its router."""
     return moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name, exchange.raw)
 
 

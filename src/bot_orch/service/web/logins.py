@@ -1,4 +1,4 @@
-"""Refused logins: a line in the log for each, and a pause for addresses that try many tokens.
+"""Failed logins: one log line each, and a pause for addresses that try many tokens.
 
 While an address pauses, tokens that it has not used with success before are refused unread, so that a guess says
 nothing; callers with a token in use go on, also behind a proxy that gives all of them one address.
@@ -23,7 +23,7 @@ _LINES = 60  # lines of the log per address and minute
 
 
 class _Allowance:
-    """So many at once, and as many again every minute."""
+    """A token bucket: so many at once, refilled at that number per minute."""
 
     __slots__ = ("at", "left", "silent")
 
@@ -31,7 +31,7 @@ class _Allowance:
         self.left, self.at, self.silent = float(most), now, 0
 
     def take(self, most: int, now: float) -> bool:
-        """Take one; whether there was one."""
+        """Take one token; returns whether there was one."""
         self.left = min(float(most), self.left + (now - self.at) * most / _PER_S)
         self.at = now
         if self.left < 1.0:
@@ -41,7 +41,7 @@ class _Allowance:
 
 
 class Logins:
-    """What is known about failed and successful logins, by address. Memory is bounded.
+    """Failed and successful logins by address, in bounded memory.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Logins:
         raise Problem(429, "too_many_logins", message, headers=wait)
 
     def failed(self, address: str, route: str) -> None:
-        """Note a token that is not known."""
+        """Record an unknown token."""
         if self._most:
             _allowance(self._failures, address, self._most, now=self._clock()).take(self._most, self._clock())
         self.refused(address, route, "unknown token")
@@ -86,7 +86,7 @@ class Logins:
                 self._known.popitem(last=False)
 
     def refused(self, address: str, route: str, why: str, **more: str) -> None:
-        """Leave a line in the log, without the token; a flood of them is summed up."""
+        """Log a refusal without the token; floods are summarised."""
         now = self._clock()
         lines = _allowance(self._lines, address, _LINES, now=now)
         if not lines.take(_LINES, now):

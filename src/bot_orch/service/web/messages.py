@@ -56,26 +56,26 @@ class BodyRoom:
         self._most, self.used = _LONGEST_BODIES * limits.body_bytes, 0
 
     def take(self, size: int) -> None:
-        """Take room for more bytes; refuses (503) if there is none."""
+        """Reserve room for more bytes; raises 503 if there is none."""
         if self.used + size > self._most:
             message = "the service holds too many large bodies at the moment; try again"
             raise Problem(503, "busy", message, headers={"connection": "close"})
         self.used += size
 
     def give_back(self, size: int) -> None:
-        """Give room back."""
+        """Release room."""
         self.used -= size
 
 
 def check_length(headers: Mapping[bytes, bytes], most: int) -> None:
-    """Refuse a body that says it is too long."""
+    """Refuse a body whose declared length is too large."""
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and (len(length) > 18 or int(length) > most):
         raise _too_large(most)
 
 
 def check_values(raw: bytes | bytearray) -> None:
-    """Refuse a large body of so many values that they would fill the memory: an empty list takes 60 bytes."""
+    """Refuse a large body with too many values for memory: an empty list takes 60 bytes."""
     if len(raw) > _SMALL and len(raw) - len(raw.translate(None, b",[{")) > _VALUES + len(raw) // _BYTES_PER_VALUE:
         raise Problem(413, "too_many_values", "the body holds too many values; send fewer")
 
@@ -148,7 +148,7 @@ class MoreHeaders(NamedTuple):
     extra: Mapping[str, str]
 
     def added_to(self, own: Pairs) -> Pairs:
-        """All headers."""
+        """All headers, combined with the answer's own."""
         said = {name for name, _ in own}
         more = [(name.encode("latin-1"), _printable(value)) for name, value in self.extra.items()]
         return [*own, *(pair for pair in self.usual if pair[0] not in said), *more]
@@ -196,7 +196,7 @@ async def _pieces(stream: StreamedReply, headers: MoreHeaders, send: Any) -> Non
 
 
 def read_query(written: bytes) -> dict[str, str]:
-    """The parameters by name; the last of several with one name counts.
+    """The query parameters by name; the last one wins.
 
     Examples
     --------

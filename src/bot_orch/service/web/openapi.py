@@ -101,7 +101,7 @@ def _response(route: RouteSpec, status: int, by_type: list[tuple[Any, dict[str, 
 
 
 def _alternatives(type_: Any) -> tuple[Any, ...]:
-    """The types of a union of records, which msgspec does not describe; else the type itself."""
+    """The members of a union of records, which msgspec cannot describe; else the type itself."""
     return get_args(type_) if isinstance(type_, UnionType) else (type_,)
 
 

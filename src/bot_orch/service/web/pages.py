@@ -66,7 +66,7 @@ def escape(value: object) -> str:
 
 
 def html(template: str, /, **values: object) -> Safe:
-    """Fill a template; every value is escaped unless it is HTML of ours.
+    """Fill a template; values are escaped unless they are :class:`Safe`.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def join(pieces: Iterable[Safe]) -> Safe:
 
 
 def moment(time_us: int, now_us: int) -> str:
-    """The time of day in UTC, with the date unless it is that of ``now_us``.
+    """The time of day in UTC, with the date if it differs from that of ``now_us``.
 
     Examples
     --------
@@ -264,5 +264,5 @@ def _static_files() -> dict[str, tuple[bytes, str]]:
 
 @cache
 def _version() -> str:
-    """A digest of the static files, so that browsers may cache them for ever."""
+    """A digest of the static files, so that browsers can cache them indefinitely."""
     return hashlib.blake2b(b"".join(body for body, _ in _static_files().values()), digest_size=6).hexdigest()

@@ -1,4 +1,4 @@
-"""Lists in pages: which entries are shown, and links to the other pages."""
+"""Pagination: the entries of a page, and links to the other pages."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def paged(entries: Sequence[_T], number: int, size: int) -> Paged[_T]:
 
 
 def page_number(query: Mapping[str, str], name: str) -> int:
-    """The number of a page in a query string; 1 if it is missing or no number."""
+    """The page number in a query string; 1 if missing or invalid."""
     text = query.get(name, "")
     return min(max(1, int(text)), _MOST_PAGES) if text.isdecimal() and text.isascii() and len(text) < 10 else 1
 
 
 def link(path: str, query: Mapping[str, str], **changes: object) -> str:
-    """A path with the query, changed; a change to ``None`` or an empty text removes the field.
+    """A path with a changed query; ``None`` or an empty text removes a field.
 
     Examples
     --------
@@ -66,7 +66,7 @@ _END = '<span class="button off" aria-disabled="true">{text}</span>'
 
 
 def step(text: str, href: str | None, rel: str) -> Safe:
-    """A link to a neighbouring page; without an address it is shown as out of reach."""
+    """A link to a neighbouring page, disabled without an address."""
     return html(_END, text=text) if href is None else html(_STEP, rel=rel, text=text, href=href)
 
 
@@ -79,7 +79,7 @@ def pager(
     label: str,
     words: tuple[str, str] = ("Newer", "Older"),
 ) -> Safe:
-    """Links to the neighbouring pages; nothing if there is only one page."""
+    """Links to the neighbouring pages; empty if there is only one page."""
     if shown.pages == 1:
         return Safe("")
 

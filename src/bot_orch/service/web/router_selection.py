@@ -1,4 +1,4 @@
-"""Several routers behind one port: which one a request is for, and pages under a router's own path.
+"""Several routers behind one port: selection of a request's router, and pages under a router's path.
 
 A path ``/r/NAME/...``, a model ``auto:NAME`` or the caller's token names the router. A request that names none goes to
 the router that knows its decision or task, else to the default one.
@@ -26,7 +26,7 @@ _OWN = re.compile(rb"/" + _SHARED.encode())
 
 
 def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, path: str) -> Runtime:
-    """The router of the caller's token, if it names one; a token of another router is refused.
+    """The router of the caller's token, if it names one; refuses tokens of other routers.
 
     For a tenant, routers that it may not use are not there.
 
@@ -52,7 +52,7 @@ def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, pat
 async def of_request(
     runtime: Runtime, prefix: str, caller: Caller, *, body: Any, params: Mapping[str, str]
 ) -> Runtime | None:
-    """The router that the request itself names: by its model, or by a decision or task that only that one knows.
+    """The router that the request names: by its model, or by the id of a decision or task.
 
     ``None`` if it is about a decision or task that none here knows.
     """
@@ -84,7 +84,7 @@ async def of_request(
 
 
 async def _owner(runtime: Runtime, known_as: str, caller: Caller) -> Runtime | None:
-    """The router whose log knows a decision, task or ticket."""
+    """The router whose log contains a decision, task or ticket."""
     every = _loaded(runtime, caller)
     for each in every:
         if known_as in each.ledger.pending or known_as in each.ledger.tasks:
@@ -96,7 +96,7 @@ async def _owner(runtime: Runtime, known_as: str, caller: Caller) -> Runtime | N
 
 
 def _loaded(runtime: Runtime, caller: Caller) -> list[Runtime]:
-    """All routers that are served here and that the caller may use, the one asked first."""
+    """All loaded routers that the caller may use, the requested one first."""
     others = [each for name, each in runtime.peers.items() if each is not runtime and caller.may_use(name)]
     return [each for each in (runtime, *others) if each.loaded]
 
@@ -106,7 +106,7 @@ def _foreign(name: str) -> Problem:
 
 
 def under(prefix: str, reply: Reply) -> Reply:
-    """A page with its links, forms and redirections under a prefix; what all routers share stays where it is."""
+    """Rewrite the links, forms and redirects of a page to a prefix, except those shared by all routers."""
     start = prefix.encode()
     headers = [
         (name, start + value if name == b"location" and _OWN.match(value) else value) for name, value in reply.headers

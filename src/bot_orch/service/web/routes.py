@@ -1,4 +1,4 @@
-"""One route of the API: the application and the OpenAPI document are made from the same table of these."""
+"""Routes of the API, in one table from which the application and the OpenAPI document are built."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RouteSpec:
     carried: bool = False
 
     def route(self, site: Site) -> BaseRoute:
-        """The route of the application; a request with a body may decide or log something."""
+        """The route for the application; a request with a body may decide or log something."""
         endpoint = Endpoint(
             site,
             self.handler,

@@ -22,7 +22,7 @@ _ROW = (
 
 
 def terms_table(why: WhyView, chosen: str) -> Safe:
-    """The terms of every agent's score, the chosen one marked."""
+    """A table of the terms of every agent's score, with the chosen agent marked."""
     priced = any(each.cost for each in why.agents)
     audited = any(each.bias for each in why.agents)
     cost = Safe('<th scope="col">−Cost</th>') if priced else Safe("")
