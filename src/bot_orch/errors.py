@@ -87,7 +87,7 @@ class ResultsExistError(BotOrchError):
 
 
 class BotOrchWarning(UserWarning):
-    """Something is allowed, and probably not what was meant. Base class of all warnings of this package."""
+    """Base class of all warnings of this package: something is allowed but probably unintended."""
 
 
 class TaskIdWarning(BotOrchWarning):
@@ -134,7 +134,7 @@ def _is_current(folder: Path) -> bool:
 
 
 def require_type(field: str, value: object, kind: type, remedy: str) -> None:
-    """Refuse a value of another type than ``kind``.
+    """Raise an error unless the value is of type ``kind``.
 
     Examples
     --------

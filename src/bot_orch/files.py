@@ -1,4 +1,4 @@
-"""Atomic file writes, and errors that say what is wrong with a path."""
+"""Atomic file writes, and errors that explain what is wrong with a path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["path_of", "read_state", "write_atomically"]
 
 
 def path_of(path: str | Path) -> Path:
-    """Return the value as a path; raise an error if it is none."""
+    """Return the value as a path; raise an error for other types."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise InvalidInputError("path", f"is {path!r}", "pass the path of a file")
     return Path(path)

@@ -33,7 +33,7 @@ __all__ = [
 
 @contextmanager
 def opened(log: Log | str | Path) -> Iterator[Log]:
-    """The log itself, or the one behind a path or a URL, closed at the end."""
+    """The log itself, or the log at a path or URL, which is closed at the end."""
     if not isinstance(log, str | Path):
         yield log
         return
@@ -67,7 +67,7 @@ def evaluation_frame(log: Log | str | Path, targets: Sequence[str], **settings: 
 
 
 def logged_frame(log: Log | str | Path, *, confidence: float = 0.95) -> Any:
-    """Mean reward of all decisions and of each agent's own, without weights."""
+    """Mean reward of all decisions and of each agent's, without weights."""
     with opened(log) as source:
         return data_frame([asdict(each) for each in logged_means(collect(source), confidence=confidence)])
 

@@ -1,4 +1,4 @@
-"""Figures of ``matplotlib`` (extra ``notebook``): a router's log, and the results of an arena as its page shows them.
+"""Figures with ``matplotlib`` (extra ``notebook``): a router's log, and the results of an arena.
 
 Each function returns a new ``matplotlib.figure.Figure`` and leaves ``pyplot`` alone. A router's recent rounds are
 ``router.plot(kind)``.

@@ -242,12 +242,12 @@ class Terms:
     bias: Floats | None = None
 
     def columns(self) -> dict[str, Floats]:
-        """Every term by name; without ``bias`` if there are no audits."""
+        """Every term by name; ``bias`` only with audits."""
         found = ((name, getattr(self, name)) for name in TERMS)
         return {name: values for name, values in found if values is not None}
 
     def penalty(self) -> Floats:
-        """What is subtracted per agent: ``alignment + cost + bias``."""
+        """The total penalty per agent: ``alignment + cost + bias``."""
         paid = self.alignment + self.cost
         return paid if self.bias is None else paid + self.bias
 
@@ -273,7 +273,7 @@ class Multiplier:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is known of an agent's answer before it is delivered.
+    """Facts about an agent's answer before it is delivered.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ class Answer:
                 raise InvalidInputError(f"answer.{name}", f"is {getattr(self, name)!r}", remedy)
 
     def covariates(self) -> dict[str, float]:
-        """The numbers by name, without those that are missing; ``label`` and ``key`` if they are whole numbers."""
+        """The available numbers by name; ``label`` and ``key`` only if they are integers."""
         names = ("signal", "check", "label", "key", "cost_usd", "elapsed_s", "estimate")
         found = ((name, getattr(self, name)) for name in names)
         return {name: float(value) for name, value in found if value is not None}
@@ -402,7 +402,7 @@ class Decision:
 
     @property
     def round(self) -> str:
-        """Id of the first decision of the round; empty for that one."""
+        """Id of the first decision of the round; empty for that decision itself."""
         return self.answers[0].decision if self.answers else ""
 
     @property

@@ -217,7 +217,7 @@ class Engine:
 
     @cached_property
     def breaks_ties(self) -> bool:
-        """Whether prices break ties, because dollars count in no other way. Uniform choice is meant, not a tie."""
+        """Whether prices break ties because dollars have no other effect; never for uniform choice."""
         return not self.prices.schema and not isinstance(self.settings.policy, Uniform)
 
     @cached_property

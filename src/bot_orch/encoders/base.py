@@ -21,7 +21,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AbsentEncoder:
-    """Stands for a callable that a saved state or a log names by its version; a callable itself is not saved."""
+    """Placeholder for a callable that a saved state or a log names by version; callables themselves are not saved."""
 
     version: str
 

@@ -18,7 +18,7 @@ ENCODERS: Mapping[str, Callable[[], Encoder]] = MappingProxyType({"builtin": Has
 
 
 def find_encoder(encoder: Encoder | str) -> Encoder:
-    """The encoder itself, or the one of that name.
+    """The encoder itself, or the one with that name.
 
     Examples
     --------

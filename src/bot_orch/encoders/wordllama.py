@@ -16,7 +16,7 @@ __all__ = ["StaticEmbedding"]
 
 @dataclass(frozen=True, slots=True)
 class StaticEmbedding:
-    """The first ``dimensions`` of an embedding of 256; nothing is downloaded.
+    """The first ``dimensions`` of a 256-dimensional embedding; works offline.
 
     It needs the extra ``text``. Semantics count, not only letters: similar questions in other words are near.
     """

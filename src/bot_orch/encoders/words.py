@@ -94,7 +94,7 @@ _WORD = re.compile(f"[^\\x00-/:-`{{-\\x7f{_characters(_SIGNS)}{_characters(_UNSP
 
 @dataclass(frozen=True, slots=True)
 class HashedWords:
-    """Six summary statistics, then ``slots`` word codes: bucket numbers from 1, ascending, and zeros behind them.
+    """Six summary statistics, then ``slots`` word codes: ascending bucket numbers from 1, padded with zeros.
 
     The statistics are length and the shares of digits, code characters, non-ASCII bytes, question marks and line ends,
     each between 0 and about 1. Words are runs of letters and digits, in lower case, without single ASCII characters. Of
@@ -124,7 +124,7 @@ class HashedWords:
 
     @property
     def width(self) -> int:
-        """How many numbers a text gets."""
+        """Number of features per text."""
         return _STATISTICS + self.slots
 
     def __call__(self, text: str, /) -> tuple[float, ...]:
@@ -136,7 +136,7 @@ class HashedWords:
 
 
 def spread_words(numbers: Floats, words: int) -> Floats:
-    """Dense features ``(..., d)``: each of the last ``words``, a word code, adds +1 or -1 to one of as many places.
+    """Dense features ``(..., d)``: each of the last ``words`` word codes adds +1 or -1 to one of as many columns.
 
     The sums have norm one. This is plain feature hashing, for those who have learned no weights of words.
 
@@ -172,7 +172,7 @@ def _codes(data: bytes) -> set[int]:
 
 
 def _word_codes(words: set[bytes]) -> set[int]:
-    """Codes of different words; single ASCII characters have none."""
+    """Codes of distinct words; single ASCII characters have none."""
     words -= _SINGLE
     if len(words) < _MANY:
         return {(crc32(word) * _MIX >> _SHIFT & BUCKETS - 1) + 1 for word in words}

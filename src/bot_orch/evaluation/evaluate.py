@@ -76,7 +76,7 @@ def evaluate_log(
     audited: bool = False,
     paths: int = PATHS,
 ) -> Evaluation:
-    """The value of ``target``: a policy's name, ``agent:NAME`` (always that one) or ``uniform``.
+    """Estimate the value of ``target``: a policy's name, ``agent:NAME`` (always that agent) or ``uniform``.
 
     A policy learns while it goes through the log, see :mod:`bot_orch.evaluation.shadow`; it is scored with the last
     reward given for each decision.
@@ -113,13 +113,13 @@ def evaluate_log(
 
 
 def mean_of_first(keep: list[int], logged: LogSample, rounds: int | None) -> float | None:
-    """Mean reward that the log itself earned in so many first rounds; None if none of them has a score."""
+    """Mean reward of the log itself in its first ``rounds`` rounds; None if none of them has a score."""
     scored = bisect_left(keep, rounds or 0)
     return float(logged.reward[:scored].mean()) if scored else None
 
 
 def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], LogSample]:
-    """Positions of decisions with a score, and these decisions; refuses if too few have one."""
+    """Positions of decisions with a score, and these decisions; raises an error if too few have one."""
     keep, logged = rounds.scored(audited=audited)
     unknown = int(np.isnan(logged.propensities).any(axis=1).sum())
     if unknown:
@@ -154,7 +154,7 @@ def learning_target(
     paths: int = PATHS,
     progress: Callable[[int], None] | None = None,
 ) -> TargetPropensities:
-    """What a policy that learns would have done; ``progress`` is called with the number of paths gone."""
+    """The propensities of a learning policy on the log; ``progress`` is called with the number of finished paths."""
     if paths < 1:
         raise InvalidInputError("paths", f"is {paths}", "pass a whole number, 1 or more")
     gone = []
@@ -183,7 +183,7 @@ def _target(rounds: LoggedRounds, target: str, paths: int) -> TargetPropensities
 
 @dataclass(frozen=True, slots=True)
 class LoggedMean:
-    """Mean reward of the decisions for one agent; of all decisions, if ``agent`` is ``all``."""
+    """Mean reward of one agent's decisions, or of all decisions if ``agent`` is ``all``."""
 
     agent: str
     decisions: int
@@ -194,7 +194,7 @@ class LoggedMean:
 
 
 def logged_means(rounds: LoggedRounds, *, confidence: float = 0.95) -> list[LoggedMean]:
-    """On-policy means of all decisions and of each agent's own; agents without a reward are left out.
+    """On-policy means of all decisions and of each agent's; agents without a reward are omitted.
 
     The mean of all is what the log's own policy earned. The mean of an agent is that of the tasks which were sent to
     it: it is no estimate of what the agent would earn on the others.

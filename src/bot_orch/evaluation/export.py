@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
-    """One flat line per decision, with the last outcome that was reported.
+    """One flat row per decision, with the last reported outcome.
 
     A timeout, a failure or silence of the patience has reward zero where the router learns it as zero.
     """
@@ -86,7 +86,7 @@ def event_rows(log: Log) -> Iterator[dict[str, Any]]:
 
 
 def export(log: Log, path: Path, *, form: str | None = None, events: bool = False, tenant: str | None = None) -> int:
-    """Write the log to a file; the suffix tells the format unless ``form`` does. Returns the number of lines.
+    """Write the log to a file, in the format of its suffix unless ``form`` is given; returns the number of lines.
 
     Decisions of one ``tenant`` have the ids and sessions that it knows.
     """

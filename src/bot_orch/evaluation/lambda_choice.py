@@ -1,4 +1,4 @@
-"""Choice of lambda: one policy with several of them on the same log, compared row by row.
+"""Choice of lambda: one policy with several values on the same log, compared row by row.
 
 The rule: lambda changes only if some other one is better beyond doubt, which means that the interval of its paired DR
 difference against the configured one lies above zero. These intervals hold together with the stated confidence C, so
@@ -33,7 +33,7 @@ __all__ = ["Candidate", "LambdaChoice", "Recommendation", "choose", "pick_lambda
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One lambda: its DR value and what it gains over the configured one, or why it is refused."""
+    """One value of lambda: its DR value and gain over the configured one, or why it is refused."""
 
     lambda_: Lambda
     value: Estimate | None = None
@@ -54,13 +54,13 @@ class Recommendation:
 
     @property
     def changed(self) -> bool:
-        """Whether another lambda than the configured one is recommended."""
+        """Whether the recommended lambda differs from the configured one."""
         return self.recommended != self.configured
 
 
 @dataclass(frozen=True, slots=True)
 class LambdaChoice:
-    """What :func:`pick_lambda` found in a log.
+    """Result of :func:`pick_lambda`.
 
     ``decisions`` were scored, ``missing`` left out, ``revised`` had a reward that was given again. ``learned``: from
     how many decisions the policy learned with each lambda, on average over its paths; its value is that of so many
@@ -90,7 +90,7 @@ class LambdaChoice:
         return "\n".join([*lines, *map(self._row, c.candidates), f"recommendation: {c.reason}"])
 
     def _logged(self) -> str:
-        """What the log earned: in all, and in as many first rounds as the values below are about."""
+        """Mean reward of the log: in total, and in as many first rounds as the values below cover."""
         mean, rounds = f"logged mean {self.logged_mean:.4f}", self.learned[self.choice.configured]
         return mean if self.logged_first is None else f"{mean}, in its first {rounds} rounds {self.logged_first:.4f}"
 
@@ -115,7 +115,7 @@ def pick_lambda(
     paths: int = PATHS,
     progress: Progress | None = None,
 ) -> LambdaChoice:
-    """Evaluate a policy with several lambdas on the same log and recommend one; the configured one is always added.
+    """Evaluate a policy with several lambdas on the same log, always including the configured one, and recommend one.
 
     Each lambda goes through the log as :func:`bot_orch.evaluation.evaluate.evaluate_log` does: it learns from the first
     outcome of a decision and is scored with the last reward. So a judge that is gamed, and corrected now and then,
@@ -165,7 +165,7 @@ def choose(
     confidence: float = 0.95,
     min_effective: float = 50.0,
 ) -> Recommendation:
-    """Choose among probabilities that are known already.
+    """Choose among candidates whose propensities are already known.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _change(best: Lambda, configured: Lambda, gain: Difference, *, better: int) 
 def _wanted(
     rounds: LoggedRounds, policy: Policy | str, lambdas: Iterable[Lambda], *, configured: Lambda
 ) -> list[Lambda]:
-    """The lambdas without repetition, with the configured one; raises an error for an invalid one."""
+    """The distinct lambdas including the configured one; raises an error for an invalid one."""
     if not shadow(rounds, policy, 0.0).policy.uses_alignment:
         raise InvalidInputError("policy", f"{policy!r} does not use lambda", "name a policy that does, such as auto")
     wanted = list(dict.fromkeys(each if each == "auto" else float(each) for each in lambdas))

@@ -1,4 +1,4 @@
-"""Off-policy evaluation: estimate what another policy would have earned, from decisions with known propensities.
+"""Off-policy evaluation: estimate the reward of another policy from decisions with known propensities.
 
 Four estimators of the value of a target policy pi from decisions drawn with propensities p [1]_:
 
@@ -91,7 +91,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """By how much one target earns more than another, with a confidence interval."""
+    """Difference between the values of two targets, with a confidence interval."""
 
     value: float
     low: float
@@ -100,7 +100,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """How much of the target policy the log has seen."""
+    """How well the log covers the target policy."""
 
     effective_n: float
     largest_share: float
@@ -148,7 +148,7 @@ def evaluate(
 def difference(
     logged: LogSample, target: Floats, baseline: Floats, *, confidence: float = 0.95, among: int = 1
 ) -> Difference:
-    """By how much ``target`` earns more than ``baseline``: DR, paired row by row, so what both share cancels.
+    """Value of ``target`` minus that of ``baseline``: DR, paired row by row, so that common terms cancel.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def difference(
 
 
 def support(logged: LogSample, target: Floats) -> Support:
-    """Effective sample size, the largest row's share of all weight, and target mass where nothing was ever drawn."""
+    """Effective sample size, the largest weight's share, and the target's mass on agents that were never drawn."""
     if len(logged) == 0:
         return Support(0.0, 1.0, 1.0)
     target = _paths(target).mean(axis=0)
@@ -237,7 +237,7 @@ def _self_normalised(w: Floats, r: Floats) -> tuple[float, float]:
 
 
 def _design(features: Floats) -> Floats:
-    """One and the features, each in its own standard deviations from its mean: ridge must not depend on units."""
+    """An intercept and standardised features, so that the ridge penalty does not depend on units."""
     centred = features - features.mean(axis=0)
     spread = centred.std(axis=0)
     varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=0.0)

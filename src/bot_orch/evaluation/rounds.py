@@ -1,4 +1,4 @@
-"""Decisions of a log for evaluation, with the outcome that was learned from and the last reward of each."""
+"""Decisions of a log for evaluation, each with the outcome that was learned and the last reward."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Lesson", "LoggedRounds", "collect", "counts_as_zero"]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """An outcome that is learned from, known before the decision number ``before``.
+    """An outcome to learn from, known before decision number ``before``.
 
     ``default``: its reward is what an answer earns unless somebody reports.
     """
@@ -90,11 +90,11 @@ class LoggedRounds:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """The tasks of the decisions, as a router takes them."""
+        """The tasks of the decisions, as passed to a router."""
         return [event.given() for event in self.made]
 
     def configured(self) -> Orchestrator:
-        """A router with the log's settings that has learned nothing."""
+        """An untrained router with the log's settings."""
         return Orchestrator.from_json(self.settings)
 
     def members(self) -> list[Agent]:
@@ -113,7 +113,7 @@ class LoggedRounds:
         return np.array([[float(agent in allowed) for agent in self.agents] for allowed in names])
 
     def scored(self, *, audited: bool = False) -> tuple[list[int], LogSample]:
-        """Positions of the decisions that have a score, and these decisions; ``audited``: only the revised ones.
+        """Positions of the decisions with a score, and these decisions; ``audited``: only revised ones.
 
         Shadow calls have none: their answers were not delivered. Rounds of several steps are not comparable with single
         choices: :mod:`bot_orch.evaluation.trajectories` weighs them.
@@ -124,7 +124,7 @@ class LoggedRounds:
         return keep, self.decided(keep)
 
     def decided(self, keep: list[int]) -> LogSample:
-        """The decisions at these positions, with their rewards, NaN where there is none."""
+        """The decisions at these positions with their rewards, NaN where missing."""
         events = [self.made[index] for index in keep]
         width = max((len(event.seen()) for event in events), default=0)
         features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)
@@ -136,7 +136,7 @@ class LoggedRounds:
 
 
 def collect(log: Log, since_us: int = 0) -> LoggedRounds:
-    """Decisions since the set of agents last changed, with the first outcome and the last reward of each.
+    """Decisions since the last change of agents, each with its first outcome and last reward.
 
     Decisions before the time ``since_us`` are left out.
     """
@@ -233,7 +233,7 @@ class _Reading:
         )
 
     def _settings(self, agents: tuple[str, ...]) -> str:
-        """The newest settings, unless they are for other agents than those of the last decision."""
+        """The newest settings, unless they are for other agents than the last decision's."""
         if not self.newest:
             raise InvalidInputError("log", "holds no settings", "pass the log of a service")
         same = {entry["id"] for entry in json.loads(self.newest)["state"]["agents"]} == set(agents)

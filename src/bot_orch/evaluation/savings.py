@@ -1,4 +1,4 @@
-"""What a router saved: dollars, quality and seconds against sending every request to one agent, or to a fixed mix.
+"""Savings of a router: dollars, quality and seconds against always using one agent, or a fixed mix.
 
 A request that was served by the router is compared with the doubly robust estimate of what another agent would have
 cost and earned on it: the mean of the agent on like requests, corrected on the requests that it got by chance, with
@@ -30,7 +30,7 @@ _MOST_UNCOVERED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ServedRequests:
-    """Requests with what they cost and earned, one entry each.
+    """Requests with their costs and rewards, one entry each.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Comparison:
 
 
 def served_requests(rounds: LoggedRounds) -> ServedRequests:
-    """The requests of a log: decisions for which one agent took over from another are one request."""
+    """The requests of a log; decisions of one fallback chain form one request."""
     keep = [index for index, event in enumerate(rounds.made) if not event.round and event.by != "shadow"]
     followers: dict[str, list[str]] = {}
     for event in rounds.made:
@@ -126,7 +126,7 @@ def compare(requests: ServedRequests, target: Floats | str, *, name: str = "", c
 
 
 def mix_of_same_cost(requests: ServedRequests) -> Floats | None:
-    """Shares of the best mix of two agents that costs what the router cost, (M,); None if costs are not known."""
+    """Shares of the best mix of two agents at the router's cost, (M,); None if costs are unknown."""
     m, paid = len(requests.agents), requests.served["usd"]
     known = np.isfinite(paid)
     if not known.any() or not np.nanmax(paid) > 0.0:
@@ -146,7 +146,7 @@ def mix_of_same_cost(requests: ServedRequests) -> Floats | None:
 
 
 def _agent_means(requests: ServedRequests, measure: str) -> Floats:
-    """What every agent costs or earns on all requests, (M,), doubly robust; NaN where it was never drawn."""
+    """Mean cost or reward of every agent on all requests, (M,), doubly robust; NaN if it was never drawn."""
     values, known = requests.first[measure], np.isfinite(requests.first[measure])
     found = np.full(len(requests.agents), np.nan)
     if not known.any():
@@ -164,7 +164,7 @@ def _agent_means(requests: ServedRequests, measure: str) -> Floats:
 def _difference(
     requests: ServedRequests, measure: str, target: Floats, *, able: Bools, confidence: float
 ) -> Difference | None:
-    """The router less the target in one measure; None if it is rarely known."""
+    """The router minus the target in one measure; None if the measure is rarely known."""
     first, served = requests.first[measure], requests.served[measure]
     rows = able & np.isfinite(first) & np.isfinite(served)
     if rows.sum() < _LEAST_EFFECTIVE:

@@ -1,4 +1,4 @@
-"""A policy that learns from the log of another one, by rejection sampling.
+"""Replays a policy on the log of another one, by rejection sampling.
 
 At every logged decision the shadow says with which probabilities pi it would have chosen. The logged decision becomes
 the shadow's own with probability ``c * pi(a) / p(a)``, p being the probabilities it was drawn with and c the smallest
@@ -92,7 +92,7 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
 
 
 def _due(rounds: LoggedRounds) -> dict[int, list[tuple[str, Lesson]]]:
-    """Which outcomes arrive before which decision; the reward that replaces a silence comes after it."""
+    """Outcomes that arrive before each decision; a reward that replaces a silence comes after it."""
     due: dict[int, list[tuple[str, Lesson]]] = {}
     for decision_id, lesson in (*rounds.lessons.items(), *rounds.replaced.items()):
         due.setdefault(lesson.before, []).append((decision_id, lesson))

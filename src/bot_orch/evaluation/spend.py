@@ -1,4 +1,4 @@
-"""What was spent, read from a log: by token, tenant, tag, agent or day."""
+"""Spending read from a log: by token, tenant, tag, agent or day."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPEND_KEYS: tuple[str, ...] = get_args(SpendKey)
 
 @dataclass(slots=True)
 class SpendLine:
-    """What was used under one key: the name of a token, tenant, tag or agent, or a day in UTC; empty if none."""
+    """Usage under one key: the name of a token, tenant, tag or agent, or a UTC day; empty if there is none."""
 
     key: str
     requests: int = 0
@@ -43,7 +43,7 @@ class _Owner:
 def spent(
     log: Log, by: SpendKey, *, from_us: int = 0, to_us: int | None = None, tenant: str | None = None
 ) -> list[SpendLine]:
-    """Lines of a report, the dearest first (days in order); ``to_us`` is exclusive; of one ``tenant``, or of all.
+    """Lines of a report, highest cost first (days in order); ``to_us`` is exclusive; for one ``tenant``, or all.
 
     A request counts when it is decided, tokens and dollars when they are known. With ``tag`` a request counts under
     each of its tags, so lines may add up to more than was spent; :func:`total_usd` counts every dollar once.
@@ -65,7 +65,7 @@ def total_usd(log: Log, *, from_us: int = 0, to_us: int | None = None, tenant: s
 
 
 def time_of(text: str, name: str) -> int:
-    """Microseconds of a day or a time in ISO 8601, in UTC unless it says otherwise.
+    """Parse an ISO 8601 date or time to microseconds, in UTC unless it has an offset.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def _events(
 
 
 def _owner(log: Log, owners: dict[str, _Owner], decision_id: str) -> _Owner:
-    """Who asked for a decision; it may have been made before the time of the report."""
+    """The owner of a decision, which may have been made before the reported period."""
     if decision_id not in owners:
         made = [row.event() for row in log.about(decision_id) if row.holds(DecisionMade)]
         tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent

@@ -1,1 +1,1 @@
-"""Adapters: the router inside other frameworks, and a client of the service. One file each, imported when used."""
+"""Adapters for other frameworks, and a client of the service; one module each, imported on use."""

@@ -29,7 +29,7 @@ class TurnWatcher(Protocol):
         """An agent was chosen; its call begins."""
 
     def awaiting(self, turn: Turn) -> None:
-        """An answer came; its reward will be reported later."""
+        """An answer arrived; its reward will be reported later."""
 
     def observed(self, turn: Turn, outcome: Outcome) -> None:
         """The outcome is in the log."""
@@ -66,7 +66,7 @@ class Turn:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """What a framework's response carries, so that feedback finds the decision."""
+        """Metadata for a framework's response, so that feedback can find the decision."""
         return {"decision_id": self.id, "agent": self.agent, "propensity": self.propensity}
 
     @property
@@ -83,7 +83,7 @@ class Turn:
         cost_usd: float | None = None,
         elapsed_s: float | None = None,
     ) -> None:
-        """Report an answer; its reward is ``reward``, else the judge's, else that of success, else awaited.
+        """Report an answer; its reward is ``reward``, else the judge's, else the default for success, else pending.
 
         ``tokens``, read and written, are priced by the adapter's ``prices``, unless ``cost_usd`` is given.
         """
@@ -156,7 +156,7 @@ class Turn:
 
 
 class Adapter:
-    """Decides for calls that something else makes, and learns from how they end.
+    """Makes decisions for calls made elsewhere, and learns from their results.
 
     Adapters of frameworks inherit from it; it can also be used as it is.
 
@@ -208,12 +208,12 @@ class Adapter:
         return turn
 
     def add_id(self, turn: Turn, call_id: str) -> None:
-        """Let a turn be found by another id, one that is known only after the decision."""
+        """Register another id for a turn, known only after the decision."""
         with self._lock:
             self._turns[call_id] = turn
 
     def find(self, call_id: str) -> Turn | None:
-        """The turn of a call, if it is remembered."""
+        """The turn of a call, if remembered."""
         with self._lock:
             return self._turns.get(call_id)
 
@@ -225,7 +225,7 @@ class Adapter:
         turn.feedback(reward)
 
     def token_cost(self, agent: str, tokens: tuple[int, int]) -> float | None:
-        """Dollars of tokens read and written, or None if the agent has no price.
+        """Dollars for input and output tokens, or None if the agent has no price.
 
         >>> Adapter(["small", "large"], prices={"small": (1.0, 10.0)}).token_cost("small", (1000, 100))
         0.002
@@ -236,7 +236,7 @@ class Adapter:
 
 
 class ModelAdapter(Adapter):
-    """An adapter that holds the framework's models by the names of the router's agents.
+    """An adapter that maps the router's agents to the framework's models.
 
     Parameters
     ----------

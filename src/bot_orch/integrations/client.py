@@ -54,11 +54,11 @@ class ServiceError(BotOrchError):
 
 
 class UnreachableError(BotOrchError):
-    """No answer after all retries; whether the request had an effect is not known. Calling again is safe."""
+    """No answer after all retries; it is unknown whether the request had an effect. Calling again is safe."""
 
 
 class _Requests:
-    """What is sent and how answers are read, the same for both clients: steps that a driver carries out.
+    """Request building and answer parsing shared by both clients, as steps that a driver executes.
 
     ``transport`` is one of httpx, for proxies and tests.
     """
@@ -189,7 +189,7 @@ class Client(_Requests):
         return self._carry_out(self._send("GET", f"/v1/tasks/{task_id}", answer=TaskView))
 
     def explain(self, decision_id: str) -> Explanation:
-        """Why a decision was made, and what came of it."""
+        """Why a decision was made, and its outcome."""
         return self._carry_out(self._send("GET", f"/v1/decisions/{decision_id}", answer=Explanation))
 
     def agents(self) -> list[AgentView]:
@@ -197,7 +197,7 @@ class Client(_Requests):
         return self._carry_out(self._send("GET", "/v1/agents", answer=list[AgentView]))
 
     def state(self) -> StateView:
-        """Where the log stands; needs the scope ``admin``."""
+        """The state of the log; requires the scope ``admin``."""
         return self._carry_out(self._send("GET", "/v1/admin/state", answer=StateView))
 
     def queue(self) -> list[dict[str, Any]]:
@@ -273,7 +273,7 @@ class AsyncClient(_Requests):
         return await self._carry_out(self._send("GET", f"/v1/tasks/{task_id}", answer=TaskView))
 
     async def explain(self, decision_id: str) -> Explanation:
-        """Why a decision was made, and what came of it."""
+        """Why a decision was made, and its outcome."""
         return await self._carry_out(self._send("GET", f"/v1/decisions/{decision_id}", answer=Explanation))
 
     async def agents(self) -> list[AgentView]:
@@ -281,7 +281,7 @@ class AsyncClient(_Requests):
         return await self._carry_out(self._send("GET", "/v1/agents", answer=list[AgentView]))
 
     async def state(self) -> StateView:
-        """Where the log stands; needs the scope ``admin``."""
+        """The state of the log; requires the scope ``admin``."""
         return await self._carry_out(self._send("GET", "/v1/admin/state", answer=StateView))
 
     async def queue(self) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ class RoutingMiddleware(ModelAdapter, AgentMiddleware):  # type: ignore[misc]
     """
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[..., ModelResponse[Any]]) -> Any:
-        """Choose a model, call it, report what came."""
+        """Choose a model, call it, and report the result."""
         with self._begin(request) as turn:
             response = handler(request.override(model=self.models[turn.agent]))
         return self._answered(turn, response)
@@ -33,7 +33,7 @@ class RoutingMiddleware(ModelAdapter, AgentMiddleware):  # type: ignore[misc]
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[..., Awaitable[ModelResponse[Any]]]
     ) -> Any:
-        """As :meth:`wrap_model_call`; a cancelled call is right-censored."""
+        """Async version of :meth:`wrap_model_call`; a cancelled call is right-censored."""
         with self._begin(request) as turn:
             response = await handler(request.override(model=self.models[turn.agent]))
         return self._answered(turn, response)

@@ -59,7 +59,7 @@ class LangfuseScores:
                 del self._turns[its]
 
     def awaiting(self, turn: Turn) -> None:
-        """Nothing to score yet."""
+        """Do nothing: there is no score yet."""
 
     def observed(self, turn: Turn, outcome: Outcome) -> None:
         """Send the outcome as a score; sending it again replaces it."""
@@ -77,7 +77,7 @@ class LangfuseScores:
         )
 
     def learn(self, name: str, *, low: float = 0.0, high: float = 1.0) -> int:
-        """Read scores called ``name`` and report them as rewards of their decisions; returns how many were learned.
+        """Read scores called ``name`` and report them as rewards; returns the number learned.
 
         Every turn of a trace that waits for a reward gets it; turns with an outcome are left out. Pass
         ``success_reward=None`` to the adapter, so that answers wait for their scores.
@@ -102,7 +102,7 @@ class LangfuseScores:
                 return learned
 
     def _take(self, score: Any, low: float, high: float) -> int:
-        """Report one score to the turns of its trace that wait for it."""
+        """Report one score to the waiting turns of its trace."""
         trace_id = str(getattr(score.subject, "trace_id", None) or getattr(score.subject, "id", ""))
         waiting = [turn for turn in self._turns.get(trace_id, {}).values() if turn.ended and turn.outcome is None]
         if not waiting or isinstance(score.value, str):

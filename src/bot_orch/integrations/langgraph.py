@@ -49,7 +49,7 @@ class GraphRouter(Adapter):
     def connect(
         self, graph: Any, nodes: Mapping[str, Any], *, source: str, then: str | None = None, **options: Any
     ) -> None:
-        """Add the nodes, the choice among them after ``source``, and edges from each to ``then``."""
+        """Add the nodes, the routing after ``source``, and edges from each node to ``then``."""
         for name, function in nodes.items():
             graph.add_node(name, self.node(function, timeout_s=_seconds(options.get("timeout"))), **options)
             if then is not None:
@@ -57,7 +57,7 @@ class GraphRouter(Adapter):
         graph.add_conditional_edges(source, self.path, list(nodes))
 
     def path(self, state: Any) -> Send:
-        """For ``add_conditional_edges``: choose a node; the decision's id travels with the state."""
+        """For ``add_conditional_edges``: choose a node; the state carries the decision's id."""
         if not isinstance(state, Mapping):
             raise InvalidInputError("state", f"is a {type(state).__name__}", "use a TypedDict as the graph's state")
         turn = self.begin(Task(text=self._text(state)))
@@ -112,7 +112,7 @@ class GraphRouter(Adapter):
         return now
 
     def _resumed(self, decision_id: str, elapsed_s: float, error: BaseException | None) -> None:
-        """A node that was interrupted in another process: the decision is in the router's file."""
+        """Report a node that was interrupted in another process; its decision is in the router's file."""
         if decision_id not in self.router.pending:
             return
         if error is not None:
@@ -123,6 +123,6 @@ class GraphRouter(Adapter):
 
 
 def _seconds(limit: Any) -> float | None:
-    """A time limit of LangGraph in seconds, where it is one number."""
+    """A LangGraph time limit in seconds, if it is a single number."""
     limit = getattr(limit, "run_timeout", limit)
     return limit.total_seconds() if isinstance(limit, timedelta) else limit if isinstance(limit, int | float) else None

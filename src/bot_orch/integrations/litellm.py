@@ -40,7 +40,7 @@ class LearnedRouting(Adapter, CustomLogger):  # type: ignore[misc]
         self._watched: dict[str, tuple[asyncio.Task[Any], Any]] = {}
 
     async def run(self, context: Any) -> Any:
-        """For LiteLLM: leave one candidate; in a retry, one that has not been tried for this request."""
+        """LiteLLM hook: keep one candidate; in a retry, one that was not tried for this request."""
         earlier = (context.metadata.get("routing_plugin_signals") or {}).get("bot_orch") or {}
         before = self.find(earlier.get("decision_id", ""))
         if before is not None:
@@ -57,7 +57,7 @@ class LearnedRouting(Adapter, CustomLogger):  # type: ignore[misc]
         return context
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """For LiteLLM: an answer, with its seconds and dollars."""
+        """LiteLLM hook: report an answer with its seconds and dollars."""
         turn = self._turn(kwargs)
         if turn is not None:
             for name in (kwargs.get("litellm_call_id"), getattr(response_obj, "id", None)):
@@ -67,7 +67,7 @@ class LearnedRouting(Adapter, CustomLogger):  # type: ignore[misc]
             turn.answered(response_obj, cost_usd=kwargs.get("response_cost"), elapsed_s=elapsed_s)
 
     async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """For LiteLLM: an error or a timeout."""
+        """LiteLLM hook: report an error or a timeout."""
         turn = self._turn(kwargs)
         if turn is not None:
             elapsed_s = (end_time - start_time).total_seconds()

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: a provider that chooses the model of every call, and handoffs of which one is offered per run."""
+"""OpenAI Agents SDK: a provider that chooses the model of every call, and handoffs with one offer per run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["RoutedHandoffs", "RoutedModels"]
 
 
 class RoutedModels(ModelAdapter, ModelProvider):  # type: ignore[misc]
-    """Chooses one of ``models`` for every call of an agent without a model of its own: ``RunConfig(model_provider=)``.
+    """Chooses one of ``models`` for every call of an agent without its own model: ``RunConfig(model_provider=)``.
 
     ``judge(task, response)`` rates a response; :meth:`feedback` takes ``result.last_response_id``. Parameters are those
     of :class:`ModelAdapter`.
     """
 
     def get_model(self, model_name: str | None) -> Any:
-        """For the SDK: the routed model, or the one that an agent asks for by name."""
+        """SDK hook: the routed model, or the one that an agent requests by name."""
         if model_name is None:
             return _RoutedModel(self)
         if model_name not in self.models:
@@ -71,7 +71,7 @@ class _RoutedModel(Model):  # type: ignore[misc]
 
 
 class RoutedHandoffs(Adapter, RunHooks):  # type: ignore[misc]
-    """Offers an agent one of several handoffs, chosen anew for every run; also the hooks of the run.
+    """Offers an agent one of several handoffs, chosen for every run; also implements the run hooks.
 
     >>> choice = RoutedHandoffs([refunds, sales])  # doctest: +SKIP
     >>> triage = Agent(name="triage", handoffs=choice.handoffs)  # doctest: +SKIP
@@ -90,7 +90,7 @@ class RoutedHandoffs(Adapter, RunHooks):  # type: ignore[misc]
 
     @contextmanager
     def routed(self, text: str = "") -> Iterator[dict[str, Any]]:
-        """Runs inside are one decision; yields what is known of it: ``turn``, and ``began`` once it has taken over."""
+        """Make the runs inside one decision; yields a dict with ``turn``, and ``began`` once the agent takes over."""
         run: dict[str, Any] = {"text": text}
         token = self._run.set(run)
         try:
@@ -111,13 +111,13 @@ class RoutedHandoffs(Adapter, RunHooks):  # type: ignore[misc]
         return bool(run["turn"].agent == name)
 
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
-        """For the SDK: the chosen agent takes over."""
+        """SDK hook: the chosen agent takes over."""
         run = self._run.get()
         if run and "turn" in run and run["turn"].agent == to_agent.name:
             run.setdefault("began", time.monotonic())
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-        """For the SDK: the run has its output."""
+        """SDK hook: report the output of the run."""
         run = self._run.get()
         if run and "began" in run:
             run["turn"].answered(output, elapsed_s=time.monotonic() - run["began"])

@@ -60,7 +60,7 @@ class DecisionSpans:
             self._open.pop(next(iter(self._open)))[0].end()
 
     def awaiting(self, turn: Turn) -> None:
-        """End the span: an answer came, its reward will follow."""
+        """End the span: the answer arrived, its reward will follow."""
         if turn.id in self._open:
             span, _ = self._open.pop(turn.id)
             span.end()
@@ -69,7 +69,7 @@ class DecisionSpans:
                 del self._answered[next(iter(self._answered))]
 
     def observed(self, turn: Turn, outcome: Outcome) -> None:
-        """Write the outcome into the span and end it; after the answer, into a span of its own."""
+        """Write the outcome to the span and end it; after the answer, to a separate span."""
         if turn.id in self._open:
             span, began = self._open.pop(turn.id)
             ended = None if outcome.elapsed_s is None else began + round(outcome.elapsed_s * 1e9)

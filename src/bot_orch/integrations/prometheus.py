@@ -44,7 +44,7 @@ class DecisionMetrics:
         self._decisions.labels(turn.agent).inc()
 
     def awaiting(self, turn: Turn) -> None:
-        """Nothing yet."""
+        """Do nothing: there is no outcome yet."""
 
     def observed(self, turn: Turn, outcome: Outcome) -> None:
         """Count an outcome, its reward, seconds and dollars."""

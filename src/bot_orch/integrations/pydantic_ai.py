@@ -28,11 +28,11 @@ class RoutedRuns(ModelAdapter, AbstractCapability):  # type: ignore[misc]
     """
 
     def get_model(self) -> Any:
-        """For PydanticAI: the selector, which is asked before every request."""
+        """PydanticAI hook: the selector, called before every request."""
         return self._select
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
-        """For PydanticAI: report how the run ended; a cancelled run is right-censored."""
+        """PydanticAI hook: report how the run ended; a cancelled run is right-censored."""
         try:
             result = await handler()
         except BaseException as error:

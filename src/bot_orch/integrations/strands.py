@@ -29,7 +29,7 @@ class _RoutedInvocation:
 
 
 class LearnedStrategy(Adapter):
-    """Chooses among the named candidates of a ``ModelRouter``; one that failed in this round is not asked again.
+    """Chooses among the named candidates of a ``ModelRouter``; failed ones are not tried again in the round.
 
     It is the strategy of the model router and a hook of the agent, one object per agent:
 
@@ -46,7 +46,7 @@ class LearnedStrategy(Adapter):
         self._open = dict[int, _RoutedInvocation]()
 
     async def select(self, context: Any, **_: Any) -> Any:
-        """For Strands: choose a candidate, or ``None`` when every one has failed."""
+        """Strands hook: choose a candidate, or ``None`` when all have failed."""
         key = id(context.invocation_state)
         if context.attempts:
             self._close(key, context.attempts[-1].exception)
@@ -60,7 +60,7 @@ class LearnedStrategy(Adapter):
         return named[turn.agent]
 
     def register_hooks(self, registry: Any, **_: Any) -> None:
-        """For Strands: subscribe to the ends of model calls and of the invocation."""
+        """Strands hook: subscribe to the ends of model calls and of the invocation."""
         registry.add_callback(AfterModelCallEvent, self._after_call)
         registry.add_callback(AfterInvocationEvent, self._after_invocation)
 
@@ -97,7 +97,7 @@ class LearnedStrategy(Adapter):
 
 
 def _used(attempts: Any) -> set[str]:
-    """Candidates that this round of failures has used: Strands asks each one once until a call succeeds."""
+    """Candidates used in this round of failures: Strands tries each one once until a call succeeds."""
     used = set()
     for attempt in reversed(attempts):
         used.add(_name(attempt.candidate))

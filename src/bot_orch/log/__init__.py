@@ -1,4 +1,4 @@
-"""The append-only log of what happened: events, the state that they add up to, verification, and where it is kept."""
+"""The append-only event log: events, the state derived from them, verification, and storage."""
 
 try:
     import msgspec as _msgspec  # noqa: F401

@@ -1,4 +1,4 @@
-"""Events that were moved from a log to Parquet files, and files and log read as one.
+"""Archives of old events in Parquet files, and a combined view of files and log.
 
 A file holds consecutive events; its hash continues that of the file before, so that files of another log, and gaps, are
 noticed. The log keeps an :class:`~bot_orch.log.log.ArchiveRecord`: how far the files go, and the hash of the last.
@@ -63,7 +63,7 @@ def parquet() -> Any:
 
 
 def chained(before: bytes, rows: Iterable[Row]) -> bytes:
-    """The hash of rows that continue others.
+    """The hash chain after appending rows.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def chained(before: bytes, rows: Iterable[Row]) -> bytes:
 
 
 def write_segment(folder: Path, rows: Sequence[Row], before: bytes) -> Segment:
-    """Write rows to a new file, which gets its name once it is on disk, was read back and found the same."""
+    """Write rows to a new file; it is renamed after it is on disk and was read back unchanged."""
     library = parquet()
     import pyarrow
 
@@ -102,7 +102,7 @@ def write_segment(folder: Path, rows: Sequence[Row], before: bytes) -> Segment:
 
 
 def read_segment(path: Path) -> Segment:
-    """What a file says of itself."""
+    """The metadata of a file."""
     library = parquet()
     try:
         said = msgspec.json.decode((library.read_schema(path).metadata or {})[_META], type=dict[str, Any])
@@ -142,7 +142,7 @@ def spans(folder: Path) -> dict[int, Path]:
 
 
 def segments(folder: Path, record: ArchiveRecord) -> list[Segment]:
-    """The files of a log, in order; an error names what is missing, or what is not this log's."""
+    """The files of a log, in order; raises an error if one is missing or belongs to another log."""
     if not folder.is_dir():
         problem = f"events 1 to {record.seq} are in the archive {folder}, which is not there"
         raise InvalidInputError(
@@ -167,7 +167,7 @@ def segments(folder: Path, record: ArchiveRecord) -> list[Segment]:
 
 
 class WholeLog:
-    """Every row of a log from its first, to look at; those that were moved come from the files.
+    """Read-only view of all rows of a log, including archived ones.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class WholeLog:
         yield from self.log.read(max(after, self._seq))
 
     def about(self, ref: str) -> list[Row]:
-        """See :class:`bot_orch.log.log.Log`; looks into every file, which takes its time."""
+        """See :class:`bot_orch.log.log.Log`; reads every file, which is slow."""
         found = [row for segment in self._segments for row in self._rows(segment) if row.ref == ref]
         return found + [row for row in self.log.about(ref) if row.seq > self._seq]
 
@@ -241,11 +241,11 @@ class WholeLog:
         _refuse()
 
     def archived(self) -> ArchiveRecord | None:
-        """None: every row is here."""
+        """None: the view contains every row."""
         return None
 
     def base(self) -> Snapshot | None:
-        """None: the first row is here."""
+        """None: the view contains the first row."""
         return None
 
     def close(self) -> None:
@@ -253,20 +253,20 @@ class WholeLog:
         self.log.close()
 
     def _rows(self, segment: Segment) -> list[Row]:
-        """Rows as a log reads them: keys are looked up by themselves."""
+        """Rows as read from a log, without keys, which are looked up separately."""
         if self._last_read is None or self._last_read[0] != segment:
             self._last_read = segment, [row._replace(key=None, digest=None) for row in read_rows(segment)]
         return self._last_read[1]
 
 
 def whole(log: Log, folder: str | Path | None = None) -> Log:
-    """The log with what was moved to files, if anything was; ``folder`` says where they are, if not where they were."""
+    """The log including its archive, if it has one; ``folder`` overrides the location of the files."""
     record = log.archived()
     return log if record is None else WholeLog(log, record, folder)
 
 
 def first_since(log: Log, time_us: int) -> int:
-    """Number of the first row in the log that is not earlier than a time; one after the last if all are.
+    """Number of the first row at or after a time; one after the last if there is none.
 
     Examples
     --------

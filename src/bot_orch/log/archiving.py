@@ -1,4 +1,4 @@
-"""Move old events of a log to Parquet files: they are removed once the files hold them, verified and on disk.
+"""Move old events of a log to Parquet files; they are deleted after the files are verified and on disk.
 
 A service on SQLite runs this module as a process of its own, which copies; the service itself then removes the rows.
 """
@@ -34,7 +34,7 @@ _NICE = 10
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What the process is asked to do."""
+    """Arguments of the archiving process."""
 
     database: str
     folder: str
@@ -43,7 +43,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """How many events were written and removed, and how far the files go: ``record`` and the state after it, ``base``.
+    """Numbers of written and deleted events, and the end of the archive: ``record`` and the state after it, ``base``.
 
     ``held_by`` is what later events, though they are old, stay in the log for.
     """
@@ -63,7 +63,7 @@ def move_events(
     delete: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Moved:
-    """Write events before a time to files, and remove them from the log if ``delete``.
+    """Write events before a time to files, and delete them from the log if ``delete``.
 
     What a run that was killed has left, this one completes. Refused while a service uses a log in a file, unless the
     events stay. In PostgreSQL the service goes on.
@@ -92,7 +92,7 @@ def move_events(
 def _copy(
     log: SqliteLog | PostgresLog, folder: Path, before_us: int, progress: Callable[[int, int], None] | None
 ) -> Moved:
-    """Write events to files, and fold them; the log is only read.
+    """Copy events to files and replay them; the log is only read.
 
     Files that an earlier run has left are taken if they hold the same events.
     """
@@ -128,7 +128,7 @@ def _copy(
 
 
 def _cut(log: SqliteLog | PostgresLog, before_us: int) -> tuple[int, str]:
-    """The last event to move, and what keeps later ones, if something does: an open round or ticket, or the last."""
+    """The last event to move, and the reason if later ones must stay: an open round or ticket, or the last event."""
     last = log.last()[0]
     old, held = first_since(log, before_us) - 1, [(last, "")]
     for task in fold(log).tasks:
@@ -141,7 +141,7 @@ def _cut(log: SqliteLog | PostgresLog, before_us: int) -> tuple[int, str]:
 
 
 def _base(log: SqliteLog | PostgresLog, record: ArchiveRecord | None) -> Ledger:
-    """The state after the events that were moved; folded from the files if another release has left it."""
+    """The state after the archived events; replayed from the files if another release wrote it."""
     base = log.base()
     if record is None or base is None:
         return Ledger()
@@ -161,7 +161,7 @@ def _with_keys(log: SqliteLog | PostgresLog, after: int, upto: int) -> Iterator[
 
 
 def _check_others(log: SqliteLog | PostgresLog, files: dict[int, Path], done: int) -> None:
-    """Files that the log does not know of must go on where its archive ends, and hold events that it has."""
+    """Check that files unknown to the log continue its archive and contain events that it has."""
     for first, path in files.items():
         if first > done:
             last = read_segment(path).last
@@ -176,7 +176,7 @@ def _foreign(problem: str) -> InvalidInputError:
 
 @contextmanager
 def removing(log: SqliteLog | PostgresLog) -> Iterator[SqliteLog | PostgresRemoval]:
-    """Change what a log says of its archive, as the only one who does."""
+    """Lock the archive of a log for changes."""
     if isinstance(log, PostgresLog):
         with removal(log) as target:
             yield target
@@ -185,7 +185,7 @@ def removing(log: SqliteLog | PostgresLog) -> Iterator[SqliteLog | PostgresRemov
 
 
 def main(given: bytes) -> tuple[int, bytes]:
-    """Do a :class:`Job`; the exit status, and what to print: a :class:`Moved`, or what is wrong."""
+    """Run a :class:`Job`; returns the exit status and the output: a :class:`Moved`, or the error."""
     job = msgspec.json.decode(given, type=Job)
     try:
         found = move_events(job.database, Path(job.folder), job.before_us, delete=job.delete)

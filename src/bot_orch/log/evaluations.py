@@ -1,4 +1,4 @@
-"""Outcomes of a log as evaluations, for the warm start of another router."""
+"""Converts outcomes of a log to evaluations, for the warm start of another router."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def outcomes_in(log: Log | str | Path, *, among: Collection[str] | None = None) 
 
 
 def _with_empty_texts(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records from before the first text get zeros for it, as the router gives them."""
+    """Pad records from before the first text with zeros, as the router does."""
     encoded = next((each for each in records if each["encoder"]), None)
     if encoded is None:
         return records

@@ -1,4 +1,4 @@
-"""What the log holds: one small struct per kind of event, written as MessagePack.
+"""Events of the log: one small struct per kind, encoded as MessagePack.
 
 An event is stored as an array: its tag, then its fields in order. A field may be added at the end, with a default;
 a field is never moved, removed or given another meaning. A change that breaks this gets a new kind and a new tag, and
@@ -64,14 +64,14 @@ IMPORTED = "imported"
 
 
 class _Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``about`` is the field that is left out of the body where it is the row's ref."""
+    """Base of events; ``about`` is the field omitted from the body when it equals the row's ref."""
 
     kind: ClassVar[str]
     about: ClassVar[str] = ""
 
 
 def measure_of(document: dict[str, Any]) -> Measure:
-    """A measure from plain values that may be anything."""
+    """Convert untrusted plain values to a measure."""
     try:
         return measure_from_dict(document)
     except InvalidInputError:
@@ -83,7 +83,7 @@ def measure_of(document: dict[str, Any]) -> Measure:
 
 
 class TaskRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a policy may read of a task. The text is not kept, as it may be private; its numbers are."""
+    """The part of a task that a policy may read. The text is omitted as it may be private; its features are kept."""
 
     id: str = ""
     kind: str = ""
@@ -93,7 +93,7 @@ class TaskRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     claims: dict[str, float] | None = None
 
     def task(self, features: tuple[float, ...] | None = None) -> Task:
-        """The task as the orchestrator takes it, with its own features or these."""
+        """Convert to a task for the orchestrator, with its own or the given features."""
         reference, seen = None if self.reference is None else measure_of(self.reference), features or self.features
         if self.profiles is None and self.claims is None:
             return Task(self.id, self.kind, None, seen, reference)
@@ -116,7 +116,7 @@ class Configured(_Event, tag=1, frozen=True):
 
 
 class AnswerRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What was known of an answer when a step was decided: its agent, its decision, and its covariates by name."""
+    """Facts known about an answer when a step was decided: agent, decision, and covariates by name."""
 
     agent: str
     decision_id: str = ""
@@ -203,7 +203,7 @@ class DecisionMade(_Event, tag=2, frozen=True):
         return tuple(np.frombuffer(self.features, dtype=self.feature_type).astype(float).tolist())
 
     def claim_values(self) -> tuple[float, ...]:
-        """The claims that the choice was made on, one per agent; empty if there were none."""
+        """The claims used by the choice, one per agent; empty without claims."""
         return tuple(self._values(self.claims).tolist()) if self.claims else ()
 
     def given(self) -> Task:
@@ -281,7 +281,7 @@ class FeedbackGiven(_Event, tag=3, frozen=True):
     default: bool = False
 
     def outcome(self) -> Outcome:
-        """The outcome as the orchestrator takes it."""
+        """Convert to an outcome for the orchestrator."""
         output = None if self.output is None else measure_of(self.output)
         return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd)
 
@@ -297,7 +297,7 @@ class Censored(_Event, tag=4, frozen=True):
     reason: str
 
     def outcome(self, answered_s: float | None = None) -> Outcome:
-        """Silence, unless the agent is known to have answered after ``answered_s``: then only the reward is missing."""
+        """Silence, unless the agent answered after ``answered_s``: then only the reward is missing."""
         if answered_s is not None:
             return Outcome.completed(elapsed_s=answered_s)
         return Outcome.censored(elapsed_s=self.elapsed_s, reason="horizon")
@@ -321,7 +321,7 @@ class EvaluationsGiven(_Event, tag=5, frozen=True):
     encoder: str = ""
 
     def evaluations(self) -> Evaluations:
-        """The evaluations as the orchestrator takes them."""
+        """Convert to evaluations for the orchestrator."""
         rewards = np.frombuffer(self.rewards, dtype="<f8").reshape(-1, len(self.agents))
         features = np.frombuffer(self.features, dtype="<f8").reshape(len(rewards), -1) if self.width else None
         weight = np.frombuffer(self.weight, dtype="<f8")
@@ -329,7 +329,7 @@ class EvaluationsGiven(_Event, tag=5, frozen=True):
 
 
 class TaskSubmitted(_Event, tag=6, frozen=True):
-    """A whole round was asked for, by ``token``. ``input`` is kept because a task must survive a restart."""
+    """A complete round was requested by ``token``. ``input`` is stored because a task must survive a restart."""
 
     kind: ClassVar[str] = "task@1"
 
@@ -385,7 +385,7 @@ class Controlled(_Event, tag=9, frozen=True):
 
 
 class Noted(_Event, tag=10, frozen=True):
-    """Something a part of the service wants to remember (a claim, a lease, a draft); nothing is learned from it."""
+    """A fact that a part of the service must remember (a claim, a lease, a draft); nothing is learned from it."""
 
     kind: ClassVar[str] = "note@1"
 
@@ -413,7 +413,7 @@ _TYPES: dict[str, type[Event]] = {each.kind: each for each in get_args(Event)}
 
 
 def encode_event(event: Event, ref: str = "") -> bytes:
-    """MessagePack, with the tag, for a row about ``ref``; the id is left out if it is the same."""
+    """Encode as tagged MessagePack for a row about ``ref``; an id equal to ``ref`` is omitted."""
     if ref and event.about and getattr(event, event.about) == ref:
         event = msgspec.structs.replace(event, **{event.about: ""})
     return _encoder.encode(event)
@@ -448,7 +448,7 @@ def event_type(kind: str) -> type[Event]:
 
 
 def record_task(task: Task) -> TaskRecord:
-    """What the log keeps of a task."""
+    """The part of a task that is logged."""
     reference = None if task.reference is None else task.reference.to_dict()
     profiles = {name: measure.to_dict() for name, measure in task.profiles.items()} or None
     return TaskRecord(task.id, task.kind, task.features, reference, profiles, dict(task.claims) or None)
@@ -513,7 +513,7 @@ def record_decision(
 
 
 def stored_column(column: Floats) -> bytes:
-    """Little-endian doubles; nothing where all are zero, bit for bit."""
+    """Encode as little-endian doubles; empty if all bits are zero."""
     body: bytes = column.astype("<f8", copy=False).tobytes()
     return body if any(body) else b""
 
@@ -537,7 +537,7 @@ def record_evaluations(given: Evaluations, most: float) -> EvaluationsGiven:
 
 
 def as_recorded(task: Task) -> Task:
-    """The task with its features in single precision, as the log keeps them.
+    """The task with its features in single precision, as stored in the log.
 
     Examples
     --------

@@ -57,7 +57,7 @@ def time_ordered_id(time_us: int, noise: bytes | None = None) -> str:
 
 
 def _noise() -> bytes:
-    """Eight random bytes; the operating system is asked for many at a time."""
+    """Eight random bytes, read from the operating system in batches."""
     global _pool
     if len(_pool) < 8:
         _pool = os.urandom(2048)
@@ -77,7 +77,7 @@ def is_id(text: str) -> bool:
 
 
 def time_of(text: str) -> int | None:
-    """The time of one of our ids in the log, in microseconds; ``None`` for what has another shape.
+    """The time of one of our ids, in microseconds; ``None`` for other formats.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def inside(tenant: str, text: str) -> str:
 
 
 def outside(text: str, tenant: str | None = None) -> str:
-    """An id as its tenant knows it, the inverse of :func:`inside`; of any tenant, or a text of this one.
+    """Convert an id to the tenant's form, the inverse of :func:`inside`, for any tenant or the given one.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def outside(text: str, tenant: str | None = None) -> str:
 
 
 def tenant_of(text: str) -> str:
-    """The tenant of a decision, task or ticket by its id in the log; empty if it has none.
+    """The tenant in the log id of a decision, task or ticket; empty without one.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def count_of(tenant: str, known: Collection[str]) -> int:
 
 
 def short_name(text: str) -> bytes | str:
-    """The bytes of the UUID at the end, then what stands before it; any other text as it is.
+    """The bytes of the trailing UUID, then the prefix; any other text unchanged.
 
     The UUID comes first, so that names made one after another are neighbours in an index.
 

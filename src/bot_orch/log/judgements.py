@@ -1,4 +1,4 @@
-"""What judges have said, per judge and agent, and how far they were from the truth on audited decisions."""
+"""Values of judges, per judge and agent, and their errors on audited decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_OPEN = 4096
 
 @dataclass(slots=True)
 class JudgeTally:
-    """Values that a judge gave to one agent, and differences ``judge - truth`` where both are known.
+    """Values of a judge for one agent, and differences ``judge - truth`` where both are known.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class JudgeTally:
 
 @dataclass(slots=True)
 class _Marked:
-    """An audited decision: its agent, the truth once it is known, the judges' values until then."""
+    """An audited decision: its agent, the truth once known, the judges' values until then."""
 
     agent: str
     truth: float | None
@@ -56,7 +56,7 @@ class _Marked:
 
 
 class Judgements:
-    """Tallies by judge and agent. Each judge is compared once per audited decision, with its last word by then.
+    """Tallies by judge and agent. Each judge is compared once per audited decision, by its last value.
 
     Examples
     --------

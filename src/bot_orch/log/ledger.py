@@ -1,4 +1,4 @@
-"""State is a fold over the log: a ledger starts empty, takes one event after another, and never asks for the time."""
+"""State as a fold over the log: a ledger starts empty, applies events in order, and never reads a clock."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Ledger:
 
     @property
     def router(self) -> Orchestrator:
-        """The orchestrator; there is one once the log holds its settings."""
+        """The orchestrator; available once the log contains its settings."""
         if self._router is None:
             raise StateFormatError("log: holds no settings; it was never opened by the service")
         return self._router
@@ -120,7 +120,7 @@ class Ledger:
         return self._router is not None
 
     def apply(self, seq: int, time_us: int, event: Event, made: Decision | None = None) -> None:
-        """Take one event. ``made`` is the decision itself where this process has just made it."""
+        """Apply one event. ``made`` is the decision itself if this process has just made it."""
         begun = perf_counter()
         self._apply(seq, time_us, event, made)
         self.spent_s += min(perf_counter() - begun, _LONGEST_S)
@@ -161,13 +161,13 @@ class Ledger:
         self.restarted = tuple(name for name, times in self._restarts().items() if times > before.get(name, times))
 
     def _restarts(self) -> dict[str, int]:
-        """How often agents were started afresh, if alarms do that."""
+        """Number of restarts per agent, if alarms cause restarts."""
         if self._router is None or self._router.settings.on_alarm != "restart":
             return {}
         return self._router.restarts()
 
     def take(self, row: Row) -> None:
-        """Take one row of the log; rows must come without gaps."""
+        """Apply one row of the log; rows must be consecutive."""
         if row.seq != self.seq + 1 or row.time_us <= self.time_us:
             raise LedgerMismatchError(f"log: row {row.seq} does not follow row {self.seq}; the file is damaged")
         event = row.event()
@@ -188,7 +188,7 @@ class Ledger:
         return Snapshot(self.seq, encoded(self.capture()))
 
     def capture(self) -> dict[str, Any]:
-        """A copy of the state, which later events do not change, for :func:`encoded`; taken at once."""
+        """An immutable copy of the state for :func:`encoded`."""
         return {
             "format": _FORMAT,
             "derived_by": ENGINE,
@@ -212,7 +212,7 @@ class Ledger:
 
     @classmethod
     def load(cls, snapshot: Snapshot) -> Ledger:
-        """The state that a snapshot holds; raises ``StateFormatError`` if it cannot be read."""
+        """Restore the state from a snapshot; raises ``StateFormatError`` if it is unreadable."""
         try:
             return cls._of(msgspec.msgpack.decode(zlib.decompress(snapshot.body)))
         except StateFormatError:
@@ -280,7 +280,7 @@ class Ledger:
         self.spending.add(time_us, event.cost_usd or 0.0)  # last: a refused report costs nothing
 
     def _measure(self, event: AttemptEnded) -> None:
-        """Dollars and times of an answer count at once, whenever its reward comes."""
+        """Learn dollars and times of an answer at once, without waiting for its reward."""
         if event.decision_id not in self.pending or event.decision_id in self.router.used:
             return
         self.router.observe_usage(
@@ -291,7 +291,7 @@ class Ledger:
         )
 
     def judge_of(self, decision_id: str) -> str | None:
-        """The judge whose reward counts, while that of another one may replace it."""
+        """The judge whose reward counts, while another judge's may still replace it."""
         return self.judged.get(decision_id) if self._router and self._router.is_provisional(decision_id) else None
 
     def _check_pending(self, decision_id: str) -> None:
@@ -381,7 +381,7 @@ def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> No
 
 
 def _start(log: Log, upto: int | None) -> Ledger:
-    """Start from the snapshot, or from the state that the archive ends with, if one can be read.
+    """Start from the snapshot, or from the state at the end of the archive, if readable.
 
     One that another release wrote is passed over: its engine may have learned differently. So is one of another log.
     """
@@ -402,7 +402,7 @@ def _start(log: Log, upto: int | None) -> Ledger:
 
 
 def snapshot_due(ledger: Ledger, saved_seq: int, *, every: int, tail_s: float, cost_s: float) -> bool:
-    """Whether to save a snapshot now; ``saved_seq`` is the last event of the last one, ``cost_s`` what that took.
+    """Whether a snapshot is due; ``saved_seq`` is the last event of the previous one, ``cost_s`` its duration.
 
     It is time after ``every`` events. It is time before that once folding the events since the last one would take
     ``tail_s``, if that is 20 times the cost: snapshots take 5 % of the time that events take.
@@ -436,7 +436,7 @@ def drawn_agent(event: DecisionMade) -> str:
 
 
 def _check_draw(event: DecisionMade, router: Orchestrator) -> None:
-    """A recorded decision is taken as it is, but its agent must be the one that its probabilities and key draw.
+    """Check that a recorded decision's agent is the one drawn by its propensities and key.
 
     That needs no engine, so a changed row is found in a log of any release.
     """

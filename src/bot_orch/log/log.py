@@ -1,4 +1,4 @@
-"""The contract of a log: rows in one order, appended in groups, durable when ``commit`` returns."""
+"""Interface of a log: totally ordered rows, appended in groups, durable when ``commit`` returns."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class LogConflictError(BotOrchError):
 
 
 class LogFencedError(BotOrchError):
-    """Another process owns this log by now; what was staged here is not written."""
+    """Another process now owns this log; staged rows are not written."""
 
 
 class LogInUseError(BotOrchError):
@@ -90,7 +90,7 @@ class Log(Protocol):
 
     @property
     def instant(self) -> bool:
-        """Whether ``commit`` never waits for anything."""
+        """Whether ``commit`` never blocks."""
         ...
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -98,11 +98,11 @@ class Log(Protocol):
         ...
 
     def commit(self) -> None:
-        """Make it durable; may be called from another thread than ``append``, never at the same time."""
+        """Make appended rows durable; may run in another thread than ``append``, but never concurrently."""
         ...
 
     def rollback(self) -> None:
-        """Forget what was appended since the last commit."""
+        """Discard rows appended since the last commit."""
         ...
 
     def probe(self) -> None:
@@ -134,15 +134,15 @@ class Log(Protocol):
         ...
 
     def save(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot of committed events in place of the one before; may be called from any thread."""
+        """Store a snapshot of committed events, replacing the previous one; may run in any thread."""
         ...
 
     def archived(self) -> ArchiveRecord | None:
-        """How far events were moved to files (:mod:`bot_orch.log.archive`); None if the log has all of its events."""
+        """The end of the archive (:mod:`bot_orch.log.archive`); None if the log contains all of its events."""
         ...
 
     def base(self) -> Snapshot | None:
-        """The state after the last event that was moved; None if the log has all of its events."""
+        """The state after the last archived event; None if the log contains all of its events."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""An orchestrator behind an append-only log in one file: a change takes effect when it is on disk."""
+"""An orchestrator with an append-only log in one file: a change takes effect when it is on disk."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LoggedOrchestrator:
         return {decision_id: time_us - ahead_us for decision_id, time_us in self._ledger.pending.items()}
 
     def recent(self, most: int) -> list[tuple[Decision, Outcome | None]]:
-        """The last ``most`` decisions at most, oldest first, with outcomes where there are some."""
+        """Up to ``most`` recent decisions, oldest first, with their outcomes where known."""
         return recent_rounds(self._log, most)
 
     def decide(
@@ -140,13 +140,13 @@ class LoggedOrchestrator:
         raise UnknownDecisionError(decision_id, audit=audit)
 
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
-        """A log holds one outcome per decision."""
+        """Refused: a log stores one outcome per decision."""
         raise InvalidInputError("rewards", "of all agents cannot be logged", "use observe, or a Router without path")
 
     def learn_from(
         self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
     ) -> int:
-        """See :meth:`bot_orch.Orchestrator.learn_from`; the log keeps the numbers."""
+        """See :meth:`bot_orch.Orchestrator.learn_from`; the log stores the numbers."""
         given = self.orchestrator.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
         self._write(record_evaluations(given, most_lessons(most, len(given.agents))), "")
         return self._ledger.lessons
@@ -178,7 +178,7 @@ class LoggedOrchestrator:
             self._attach()
 
     def _attach(self) -> None:
-        """Give a callable encoder back to an orchestrator that was made of the log."""
+        """Attach a callable encoder to an orchestrator restored from the log."""
         if not self._ledger.configured or not callable(self._encoder):
             return
         known = self.orchestrator.settings.encoder
@@ -186,7 +186,7 @@ class LoggedOrchestrator:
             self.orchestrator.use_encoder(self._encoder)
 
     def _write(self, event: Event, ref: str, made: Decision | None = None) -> None:
-        """Append and apply an event, then commit; after an error nothing has changed, in the file or in memory."""
+        """Append, apply and commit an event; after an error neither file nor memory has changed."""
         seq, time_us = self._ledger.seq + 1, self._stamp()
         row = Row(seq, time_us, kind_of(event), ref, encode_event(event, ref))
 
@@ -234,7 +234,7 @@ def open_logged(path: str | Path, wanted: Orchestrator, clock: Clock) -> LoggedO
 
 
 def recent_rounds(log: Log, most: int) -> list[tuple[Decision, Outcome | None]]:
-    """The last ``most`` decisions at most, oldest first, each with its outcome if it has one.
+    """Up to ``most`` recent decisions, oldest first, each with its outcome if known.
 
     Rows are read backwards in growing steps, so that the time does not depend on the length of the log.
     """

@@ -1,4 +1,4 @@
-"""Several lookups in a log at once: who used which keys, and what is known about which refs."""
+"""Batched lookups in a log, by keys and refs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ARCHIVED", "NOTHING", "Found", "Wanted", "look_up", "together"]
 
 
 class Wanted(NamedTuple):
-    """What to look up: events by their keys, rows by their refs."""
+    """A lookup: events by keys, rows by refs."""
 
     keys: tuple[str, ...] = ()
     refs: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ ARCHIVED = "archived"
 
 
 class Found(NamedTuple):
-    """What a log holds of it; keys without an event are left out."""
+    """Result of a lookup; unknown keys are omitted."""
 
     keys: dict[str, Row]
     refs: dict[str, list[Row]]
@@ -54,7 +54,7 @@ def look_up(log: Log, wanted: Wanted) -> Found:
 
 
 def together(wishes: Iterable[Wanted]) -> Wanted:
-    """All of them in one, each thing once.
+    """Merge lookups into one without duplicates.
 
     Examples
     --------

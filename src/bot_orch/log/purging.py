@@ -1,4 +1,4 @@
-"""Remove stored texts from a log that no service uses, and keep them in an archive if wanted."""
+"""Remove stored texts from an unused log, archiving them if wanted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """How many rows lost their texts, how many characters these had, and where they are archived."""
+    """Number of rows purged, number of characters removed, and the archive."""
 
     rows: int
     characters: int

@@ -17,7 +17,7 @@ __all__ = ["change_to", "reconfigured"]
 
 
 def reconfigured(router: Orchestrator | None, event: Configured) -> Orchestrator:
-    """The orchestrator after a change: what was learned and what is awaited stay, unless the event says otherwise."""
+    """Apply a change to an orchestrator; learned and pending state is kept unless the event says otherwise."""
     wanted = Orchestrator.from_json(event.document)
     if router is None:
         return wanted
@@ -26,7 +26,7 @@ def reconfigured(router: Orchestrator | None, event: Configured) -> Orchestrator
 
 
 def change_to(router: Orchestrator | None, wanted: Orchestrator, engine: str = ENGINE) -> Configured | None:
-    """The event that brings ``router`` to the settings of ``wanted``; ``None`` if nothing changes.
+    """The event that changes ``router`` to the settings of ``wanted``; ``None`` if nothing changes.
 
     ``engine`` is the one that the log names so far; a newer one is written down too.
     """
@@ -44,7 +44,7 @@ def _by_id(router: Orchestrator) -> dict[str, Any]:
 
 
 def _completed(settings: Settings, router: Orchestrator) -> Settings:
-    """With what the router found out by the first task and the first measure, where the settings leave it open."""
+    """Settings completed by what the router inferred from its first task and measure."""
     settings = carried_over(settings, router.settings)
     if isinstance(router.policy, WarmStart) and router.policy.policy == settings.policy:
         settings = replace(settings, policy=router.policy)  # a warm start is learned, not configured

@@ -1,4 +1,4 @@
-"""Which agents are drained, since when others are on trial, which version of the configuration is in force.
+"""Drained agents, start times of trials, and the configuration version in force.
 
 A fold over notes of operators and of the service.
 """
@@ -19,7 +19,7 @@ CONFIG_VERSION, CONFIG_REF = "config.version", "config"
 
 
 class Rollout:
-    """State of the rollout: it is false if there is none.
+    """State of the rollout; falsy if empty.
 
     ``drained`` maps agents that get no new work to the time of the request; ``canaries`` maps agents on trial to the
     number of decisions and the time at the start of the trial; ``config`` is the version of the configuration, 0 if
@@ -42,7 +42,7 @@ class Rollout:
         return bool(self.drained or self.canaries or self.config)
 
     def take(self, time_us: int, note: Noted) -> None:
-        """Take a note; those of other topics change nothing."""
+        """Apply a note; other topics are ignored."""
         match note.topic:
             case "agent.drained":
                 self.drained.setdefault(note.ref, time_us)

@@ -1,4 +1,4 @@
-"""Texts that a log holds: inputs and outputs of rounds, and what people read and wrote in the queue.
+"""Texts stored in a log: inputs and outputs of rounds, and texts of the queue of people.
 
 Nothing is learned from them: a round needs its input until it has ended, a ticket its text until it is closed. Later
 they can be emptied, and every decision is still derived as before.
@@ -42,7 +42,7 @@ class _Index:
 
 
 def stored_texts(log: Log, *, before_us: int | None = None, task: str | None = None) -> Iterator[StoredText]:
-    """Texts of ended rounds and closed tickets, in rows before a time, or of one task, or both.
+    """Texts of finished rounds and closed tickets, in rows before a time, of one task, or both.
 
     ``task`` is the id of a task or a decision, or the name that the caller gave to the task.
     """
@@ -58,7 +58,7 @@ def stored_texts(log: Log, *, before_us: int | None = None, task: str | None = N
 
 
 def open_tickets(log: Log) -> dict[str, tuple[int, str]]:
-    """Tickets of the queue of people that are not closed: the number of the first event, and whose decision's it is."""
+    """Open tickets of the queue: the number of the first event, and the decision."""
     found: dict[str, tuple[int, str]] = {}
     for row in log.about(_QUEUE.rstrip(".")):
         event = row.event()

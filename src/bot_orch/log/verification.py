@@ -21,7 +21,7 @@ __all__ = ["Mismatch", "Stretch", "Verification", "replay"]
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A decision that does not come out as recorded."""
+    """A decision that differs from its record."""
 
     seq: int
     decision_id: str
@@ -33,7 +33,7 @@ class Mismatch:
 
 @dataclass(slots=True)
 class Stretch:
-    """Decisions, one after another, that this engine cannot derive because another one made them."""
+    """Consecutive decisions that this engine cannot derive because another one made them."""
 
     first: int
     last: int
@@ -67,12 +67,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every row could be read and every decision came out as recorded."""
+        """Whether every row was readable and every decision was reproduced."""
         return not self.mismatches and not self.damaged
 
     @property
     def derived(self) -> int:
-        """How many decisions were derived again."""
+        """Number of decisions that were derived again."""
         return self.decisions - sum(stretch.decisions for stretch in self.stretches)
 
 
@@ -104,7 +104,7 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
 
 
 def _base(log: Log) -> Ledger:
-    """The state before the first event that the log holds."""
+    """The state before the first event of the log."""
     base = log.base()
     if base is None:
         return Ledger()
@@ -116,7 +116,7 @@ def _base(log: Log) -> Ledger:
 
 
 def _unreadable(rows: Iterable[Row]) -> Iterator[str]:
-    """What is wrong with each row that cannot be read."""
+    """The error of each unreadable row."""
     for row in rows:
         try:
             row.event()
@@ -156,7 +156,7 @@ def _derive_all(
 
 
 def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool) -> None:
-    """One more decision of another engine."""
+    """Add a decision of another engine."""
     if goes_on and stretches:
         stretches[-1].last, stretches[-1].decisions = seq, stretches[-1].decisions + 1
     else:
@@ -164,7 +164,7 @@ def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool
 
 
 def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
-    """Take a decision; what is wrong if it cannot follow: another seed, other agents, another number."""
+    """Apply a decision; returns mismatches if it cannot follow: another seed, other agents, another number."""
     try:
         ledger.take(row)
     except LedgerMismatchError as error:
@@ -174,7 +174,7 @@ def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
 
 
 def _compared(ledger: Ledger, row: Row, event: DecisionMade, *, exact: bool) -> list[tuple[str, str, str]]:
-    """Where a decision differs from the one derived again; an error that names the row if it holds no decision."""
+    """Differences between a recorded and a derived decision; raises an error naming the row if it is invalid."""
     try:
         return list(_differences(ledger, event, exact))
     except UNFIT as error:

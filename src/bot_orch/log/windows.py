@@ -13,7 +13,7 @@ _UNITS = 1e9  # sums of whole units are exact, in any order
 
 
 class SlidingSum:
-    """What was added in the last ``span_s`` seconds; an amount may count up to ``grain_s`` longer.
+    """Sum over the last ``span_s`` seconds; an amount may count up to ``grain_s`` longer.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class SlidingSum:
         self._recent: tuple[int, float, float] | None = None  # grain, window and sum of the last time
 
     def add(self, time_us: int, amount: float) -> None:
-        """Count an amount; quick if times do not go back, as when several logs are added one after the other."""
+        """Add an amount; fast if times do not go back, as they do when several logs are added in turn."""
         if not amount:
             return
         end_us = (time_us // self._grain_us + 1) * self._grain_us
@@ -69,12 +69,12 @@ class SlidingSum:
         return self._recent[2]
 
     def grains(self, now_us: int) -> list[tuple[int, float]]:
-        """What counts now: (time at which it no longer does, amount), the earliest first."""
+        """Current amounts with their expiry times, earliest first."""
         self.within(now_us)
         return [(end_us + self._span_us, amount) for end_us, amount in self._grains]
 
     def told(self, now_us: int, most: int = 8) -> list[tuple[int, float]]:
-        """The same for another process in at most so many amounts; each may count somewhat longer there."""
+        """The amounts for another process, merged to at most ``most``; each may expire slightly later there."""
         found = self.grains(now_us)
         size = max(1, -(-len(found) // most))
         parts = (found[start : start + size] for start in range(0, len(found), size))
@@ -87,7 +87,7 @@ class SlidingSum:
 
 
 def free_s(sums: Iterable[SlidingSum], now_us: int, limit: float) -> float:
-    """Seconds until these together are below ``limit``, if nothing is added; never less than a tenth."""
+    """Seconds until the sums together fall below ``limit`` if nothing is added; at least a tenth."""
     grains = sorted(grain for each in sums for grain in each.grains(now_us))
     left, until_us = sum(amount for _, amount in grains), now_us
     for end_us, amount in grains:
@@ -98,7 +98,7 @@ def free_s(sums: Iterable[SlidingSum], now_us: int, limit: float) -> float:
 
 
 def spending(grains: Iterable[tuple[int, float]] = ()) -> SlidingSum:
-    """Dollars per minute over the last 31 days; ``grains`` are those of an earlier one.
+    """Dollars per minute over the last 31 days; ``grains`` restores an earlier sum.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def spending(grains: Iterable[tuple[int, float]] = ()) -> SlidingSum:
 
 
 class Reservations:
-    """Dollars set aside for calls under way, by decision, so that many at once do not overdraw a budget.
+    """Dollars reserved for calls in progress, by decision, so that concurrent calls do not overdraw a budget.
 
     What is held briefly counts for ten minutes: for decisions of callers who ask the agent themselves and may never say
     what it has cost.
@@ -145,7 +145,7 @@ class Reservations:
             self._put(decision_id, time_us, units, brief=brief)
 
     def release(self, decision_id: str) -> None:
-        """Give back what is held for a decision, if anything."""
+        """Release the reservation of a decision, if any."""
         found = self._held.pop(decision_id, None)
         if found is not None:
             time_us, units, brief = found
@@ -164,5 +164,5 @@ class Reservations:
         return len(self._held)
 
     def to_list(self) -> list[tuple[str, int, int, bool]]:
-        """Plain values, as the constructor takes them."""
+        """Plain values for the constructor."""
         return [(decision_id, *entry) for decision_id, entry in self._held.items()]

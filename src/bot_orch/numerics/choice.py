@@ -139,7 +139,7 @@ def argmax_ties(score: Floats, eligible: Bools | None = None) -> Floats:
 
 
 def cheapest_of_ties(p: Floats, score: Floats, bonus: Floats, *, price: Floats) -> Floats:
-    """The probabilities of agents that tie with the most probable one, moved to the cheapest of them.
+    """Move the probabilities of agents that tie with the most probable one to the cheapest of them.
 
     Agents tie whose scores are equal, with and without the exploration bonus, to half a percent of the largest reward.
     Without a bonus the choice explores by its probabilities: these must be equal, too, and scores positive, because an
@@ -312,7 +312,7 @@ def best_of_family(
 
 
 def capped(p: Floats, most: Floats, eligible: Bools | None = None) -> Floats:
-    """Probabilities cut to ``most``; the rest goes to the eligible agents without a cap (1).
+    """Probabilities clipped to ``most``; the excess goes to eligible agents without a cap (1).
 
     They share it in proportion to their probabilities, or evenly if these are zero. Where every eligible agent has a
     cap there is no choice to limit, and nothing changes.

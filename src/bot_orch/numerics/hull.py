@@ -1,4 +1,4 @@
-"""The upper convex hull of agents by cost and reward: what mixes of two agents can reach."""
+"""The upper convex hull of agents in the plane of cost and reward: what mixes of two agents can reach."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class Auto(Policy):
         return found
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """The learned state; what was learned with other features is not kept."""
+        """The learned state; what was learned with other features is dropped."""
         same = all(name in learned and learned[name].shape == array.shape for name, array in state.items())
         kept = state.keys() if same else self.schema(0).keys()
         fits = {n: learned[n] for n in kept if n in learned and n in state and learned[n].shape == state[n].shape}
@@ -202,7 +202,7 @@ class Auto(Policy):
             self._learn(s, index, reward[s.i, index], x, claims, t=f.t, own=own)
 
     def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
-        """Set the kinds, and fit all members that read features to the kept outcomes."""
+        """Set the clusters, and refit all members that read features to the stored outcomes."""
         s, x, n = _View(state), rows.features, len(rows.agent)
         s.centers[0], s.based[:] = centers, 1.0
         kind = _kinds(x, s.centers[0])
@@ -236,11 +236,11 @@ class Auto(Policy):
 
     @property
     def can_revise(self) -> bool:
-        """The data of all members can be changed; their weights keep the error of the earlier lesson."""
+        """True: the data of all members can be revised; their weights keep the error of the earlier lesson."""
         return True
 
     def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
-        """Change a past reward of one agent in every member; in ``recent`` it fades from now on."""
+        """Change a past reward of one agent in every member; in ``recent`` it keeps fading."""
         agent = int(new.agent)
         change = float(new.reward[agent] - old.reward[agent])
         s = _View(state)
@@ -256,11 +256,11 @@ class Auto(Policy):
 
     @property
     def can_withdraw(self) -> bool:
-        """As :attr:`can_revise`; in ``recent`` and ``claims`` a lesson stays until it fades."""
+        """Like :attr:`can_revise`; in ``recent`` and ``claims`` a lesson stays until it fades."""
         return True
 
     def withdraw(self, state: Arrays, old: Feedback) -> None:
-        """Take a past reward of one agent out of the members that do not forget by themselves."""
+        """Remove a past reward of one agent from the members that do not forget."""
         s, agent = _View(state), int(old.agent)
         reward = float(old.reward[agent])
         x = _features(s, old.context)
@@ -289,7 +289,7 @@ class Auto(Policy):
         return self.scale * float(min(1.0, (SMALL_TEAM / m) ** TEAM_POWER))
 
     def _doubt(self, s: _View, location: Floats, t: int, eligible: Bools | None) -> Floats:
-        """How a floor is spent: normal likelihood of being the best with a variance that grows in unseen rounds."""
+        """Allocation of the floor: normal likelihood of being best, with a variance that grows in unseen rounds."""
         score = location if eligible is None else np.where(eligible, location, -np.inf)
         best = _max(score, axis=1, keepdims=True)
         variance = 1.0 / np.maximum(s.count, 0.5) + STALE / s.m * np.maximum(t - s.last, 0.0)
@@ -310,7 +310,7 @@ class Auto(Policy):
         t: int,
         own: Ints | None = None,
     ) -> None:
-        """One outcome per router; rows are kept of routers ``own``, whose chosen agent it is: all by default."""
+        """Learn one outcome per router; rows are stored for routers in ``own`` (default: all)."""
         at = (s.i, agent)
         (value, _), w = _predict(s, x, claims, self.forgetting, spread=False)
         errors = reward[:, None] - value[s.i, :, agent]
@@ -357,7 +357,7 @@ class Auto(Policy):
 
 
 class _View:
-    """Views of the state with one leading dimension, made when they are first read."""
+    """Views of the state with one leading dimension, created on first use."""
 
     late_count: Floats
     late_total: Floats
@@ -380,7 +380,7 @@ class _View:
         return found
 
     def kind(self, x: Floats) -> Ints:
-        """Kind of the task, (B,); once per view, which is about one task."""
+        """Cluster of the task, (B,); cached, as a view is about one task."""
         found = self.__dict__.get("_kind")
         if found is None:
             found = self.__dict__["_kind"] = _kinds_of(x, self.centers)
@@ -419,7 +419,7 @@ def _features(s: _View, context: Floats | None) -> Floats | None:
 
 
 def _weights(s: _View, forgetting: bool, features: bool, stated: Bools | None) -> Floats:
-    """Weights (B, members); zero for those without a part in this round, such as ``claims`` without a claim."""
+    """Weights (B, members); zero for members that do not take part, such as ``claims`` without a claim."""
     score = s.evidence + PRIOR
     if not features and stated is None and forgetting:  # the usual case
         score[:, _KINDS:] = -np.inf
@@ -534,14 +534,14 @@ def _flat(s: _View, slope: Floats | None = None) -> tuple[Floats, Floats]:
 
 
 def _slope(s: _View) -> Floats:
-    """Part that agents take in the difficulty of a kind, (B, M): that of a logistic curve at their mean reward."""
+    """Sensitivity of agents to a cluster's difficulty, (B, M): the slope of a logistic curve at their mean reward."""
     count, total = s.trusted
     mean = (total + 0.5 * POPULATION) / (count + POPULATION)
     return np.minimum(np.maximum(4.0 * mean * (1.0 - mean), 0.1), 1.0)
 
 
 def _difficulty(counts: Floats, totals: Floats, flat: Floats, slope: Floats) -> Floats:
-    """Effect of kinds common to all agents, (B, K), from counts and totals (B, M, K).
+    """Effect of clusters common to all agents, (B, K), from counts and totals (B, M, K).
 
     It is the best linear unbiased prediction in a model with an effect per kind and one per kind and agent.
     """
@@ -553,7 +553,7 @@ def _difficulty(counts: Floats, totals: Floats, flat: Floats, slope: Floats) -> 
 
 
 def _center(s: _View) -> None:
-    """Centre the difficulty over all outcomes: it says how kinds differ, and the agents' means how good agents are.
+    """Centre the difficulty over all outcomes, so that means describe agents and difficulty the clusters.
 
     Otherwise the two drift apart, and agents with few outcomes, which take part most, look bad everywhere.
     """
@@ -631,7 +631,7 @@ def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
 
 
 def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None:
-    """Count the outcomes of agents that were not asked for long apart; after some the two estimates become one."""
+    """Count outcomes of agents not asked for long separately; after some the two estimates are merged."""
     stale = (t - s.last[at] > GRACE) & (s.count[at] > 0.0)
     looked = np.where(stale, 0.0, s.look_count[at])
     active = stale | (looked > 0.0)
@@ -649,7 +649,7 @@ def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None
 
 
 def _trusted(s: _View) -> tuple[Floats, Floats]:
-    """Count and total of the agents' outcomes, (B, M) each: those of a look again where it shows more than they do."""
+    """Count and total of the agents' outcomes, (B, M) each; from the recheck where that is larger."""
     if not np.count_nonzero(s.look_count):
         return s.count, s.total
     mean = s.total / np.maximum(s.count, 1.0)
@@ -660,7 +660,7 @@ def _trusted(s: _View) -> tuple[Floats, Floats]:
 
 
 def _forget(s: _View, changed: Bools) -> None:
-    """Keep a part of what all members know, where the world has changed."""
+    """Discount what all members know where a change was detected."""
     for b in np.flatnonzero(changed):
         everybody = (np.full(s.m, b), np.arange(s.m))
         _discount(s, everybody, np.full(s.m, KEPT))
@@ -678,7 +678,7 @@ def _discount(s: _View, at: tuple[Ints, Ints], keep: Floats) -> None:
 
 
 def _assign_uids(s: _View, agent: Ints) -> None:
-    """Ids that stay valid when agents are added or removed, for agents without one."""
+    """Assign ids that stay valid when agents are added or removed to agents without one."""
     if s.b == 1:
         for each in np.ravel(agent):
             if s.uid[0, each] < 0:

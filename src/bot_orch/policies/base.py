@@ -148,7 +148,7 @@ def one_hot(m: int) -> Bools:
 
 @dataclass(slots=True)
 class KeptRows:
-    """Past outcomes under new features, of one router.
+    """Past outcomes of one router under new features.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class Policy(ABC):
         return {**state, **kept}
 
     def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
-        """Learn ``rows`` again, because features mean something else from now on; ``state`` is that of one router.
+        """Relearn ``rows`` of one router, because the meaning of features has changed.
 
         ``centers`` of the kinds of tasks, ``(K, d)``, are for policies that use them.
         """
@@ -220,11 +220,11 @@ class Policy(ABC):
 
     @property
     def can_revise(self) -> bool:
-        """Whether :meth:`revise` is implemented: a lesson can be replaced by another one."""
+        """Whether :meth:`revise` is implemented: a lesson can be replaced."""
         return False
 
     def position(self, state: Arrays, agent: int) -> float:
-        """Number of the agent's lessons so far, if :meth:`revise` needs it; ``state`` is that of one batch element."""
+        """Number of the agent's lessons so far, if :meth:`revise` needs it, for one batch element."""
         return 0.0
 
     def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
@@ -237,16 +237,16 @@ class Policy(ABC):
 
     @property
     def can_withdraw(self) -> bool:
-        """Whether :meth:`withdraw` is implemented: a lesson can be taken back without another one."""
+        """Whether :meth:`withdraw` is implemented: a lesson can be removed without a replacement."""
         return False
 
     def withdraw(self, state: Arrays, old: Feedback) -> None:
-        """Take the lesson ``old`` back; updates ``state``, that of one batch element, in place."""
+        """Withdraw the lesson ``old`` from the state of one batch element, in place."""
         raise NotImplementedError(f"{self.id} cannot withdraw a lesson")
 
 
 def reads_features(policy: Policy) -> bool:
-    """Whether a policy keeps anything of the features."""
+    """Whether a policy uses features."""
     return bool(policy.schema(1) != policy.schema(0))
 
 

@@ -46,7 +46,7 @@ class LinearPolicy(Policy):
             self._rank_one(state, np.asarray(feedback.agent), x, reward=feedback.reward)
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """The learned state; features that are new were zero so far, which leaves the regression as it is."""
+        """The learned state; new features count as zero so far, which leaves the regression unchanged."""
         return widened(state, learned)
 
     @property

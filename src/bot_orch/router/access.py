@@ -10,7 +10,7 @@ __all__ = ["Access"]
 
 
 class Access:
-    """The process that a router belongs to, and whether it is open.
+    """The process that owns a router, and whether it is open.
 
     A copy of a router in memory may go on in a child process. A file has one writer: after a fork the child holds the
     connection of its parent, and using it would damage the file.
@@ -31,7 +31,7 @@ class Access:
 
     @property
     def inherited(self) -> bool:
-        """Whether another process opened the file, and this one is its child."""
+        """Whether this process is a child of the one that opened the file."""
         return self._process is not None and self._process != os.getpid()
 
     def check_process(self) -> None:

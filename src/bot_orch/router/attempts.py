@@ -1,4 +1,4 @@
-"""The attempts of one call: who may be asked next, how long each is waited for, and which answers there are."""
+"""The attempts of one call: candidates, time limits and answers."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ class CallAttempts:
 
     @property
     def allowed(self) -> int:
-        """How many agents the round may ask: those that answered, and the attempts that are left."""
+        """Number of agents the round may ask: those that answered, plus the remaining attempts."""
         late = self._left_s is not None and self._left_s <= 0.0
         return 1 if self.check is None else len(self.seen) + (0 if late else self._attempts - len(self._tried))
 
     @property
     def expiry(self) -> Ending:
-        """How the current attempt ends if its time runs out."""
+        """The ending of the current attempt if its time runs out."""
         return Ending.TIMEOUT_TOTAL if self._last else Ending.CANCELLED_BY_CALLER
 
     def wait_for(self, decision: Decision, patience: _Patience) -> float | None:
-        """Seconds to wait for the agent of a decision; None for ever."""
+        """Seconds to wait for the agent of a decision; None for no limit."""
         self._tried.append(decision.agent)
         others = self._others()
         self._last = len(self._tried) >= self._attempts or not others
@@ -81,7 +81,7 @@ class CallAttempts:
         return wait_s
 
     def answered(self, call: Call, said: Any) -> Call:
-        """Keep an answer with what the check said of it: a number, or fields of :class:`bot_orch.Answer`."""
+        """Store an answer with the result of its check: a number, or fields of :class:`bot_orch.Answer`."""
         fields = said if isinstance(said, Mapping) else {"check": said}
         unknown = fields.keys() - {"signal", "check", "label", "key", "output", "cost_usd"}
         if unknown:
@@ -92,7 +92,7 @@ class CallAttempts:
         return call
 
     def goes_on(self, call: Call) -> bool:
-        """Whether the round has another step after this one."""
+        """Whether the round continues after this step."""
         if call.decision.action == "accept" or (call.error is None and self.check is None):
             return False
         if self._left_s is not None:

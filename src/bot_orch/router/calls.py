@@ -1,4 +1,4 @@
-"""What a routed call returns."""
+"""The result of a routed call."""
 
 from __future__ import annotations
 

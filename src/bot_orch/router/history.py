@@ -42,17 +42,17 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """How many rounds are kept."""
+        """Number of rounds kept."""
         return self._size
 
     def decided(self, decision: Decision) -> None:
-        """Add a decision and drop the oldest one beyond the size."""
+        """Add a decision, dropping the oldest one beyond the size."""
         self._rounds[decision.id] = (decision, None)
         if len(self._rounds) > self._size:
             del self._rounds[next(iter(self._rounds))]
 
     def observed(self, decision_id: str, outcome: Outcome) -> None:
-        """Add the outcome to its decision, if it is still here."""
+        """Add the outcome to its decision, if it is still stored."""
         if decision_id in self._rounds:
             self._rounds[decision_id] = (self._rounds[decision_id][0], outcome)
 

@@ -74,7 +74,7 @@ def moving_mean(values: Floats, width: int) -> Floats:
 
 
 def mean_of_last(values: Floats, width: int) -> Floats:
-    """Mean of the last ``width`` values that are not NaN, however long ago; NaN before the first one.
+    """Mean of the last ``width`` values that are not NaN, at every position; NaN before the first one.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _values(rounds: Rounds, agent: str, kind: Kind) -> Floats:
 
 
 def _value(decision: Decision, outcome: Outcome | None, agent: str, *, kind: Kind) -> float:
-    """The number of one round for one agent; NaN where there is none."""
+    """The value of one round for one agent; NaN where missing."""
     if agent not in decision.agents:
         return np.nan
     if kind == "shares":

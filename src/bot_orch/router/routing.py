@@ -168,7 +168,7 @@ class Router:
 
     @property
     def _lock(self) -> RLock:
-        """The lock, in the process that may take it: in a child it may be held by a thread that does not exist."""
+        """The lock, after checking the process: in a forked child a thread that no longer exists may hold it."""
         self._access.check_process()
         return self._own_lock
 
@@ -352,7 +352,7 @@ class Router:
         return cls(Orchestrator.load(path, encoder=encoder), **arguments)
 
     def close(self) -> None:
-        """Close the log, if there is one. What was learned can still be read; changes are refused afterwards."""
+        """Close the log, if there is one. Learned state stays readable; changes are refused."""
         if self._access.inherited:
             return  # the file belongs to the parent
         with self._lock:
@@ -501,7 +501,7 @@ class Router:
             self._in_progress.discard(decision.id)
 
     def _begin(self, task: Task, turns: CallAttempts, *, sync: bool) -> tuple[Decision, Callable[..., Any], Task | str]:
-        """Decide, after checking that every candidate can be called; the chosen one's function and its argument."""
+        """Decide, after checking that every candidate can be called; returns the chosen function and its argument."""
         encoded = self._orchestrator.encoded(task)
         with self._changing():
             given: dict[str, Task | str] = {}
@@ -517,7 +517,7 @@ class Router:
             return decision, self._functions[decision.agent], given[decision.agent]
 
     def _ending(self, decision: Decision, error: BaseException, given: Task | str) -> Ending:
-        """How a call ended that raised; a function that takes something else than it was given is not an outcome."""
+        """How a call that raised an error ended; an argument of the wrong type raises an error instead."""
         agent = decision.agent
         with noting(decision):
             unfit = unfit_argument(agent, error, given)
@@ -577,7 +577,7 @@ class Router:
 
 
 def _check_watched(on_alarm: Alarm | None, orchestrator: Orchestrator) -> None:
-    """Refuse a callback for alarms that nothing would raise."""
+    """Refuse an alarm callback if nothing would raise alarms."""
     if on_alarm is not None and (orchestrator.alignment is None or orchestrator.alignment.watch is None):
         remedy = "pass alignment=Alignment(geometry, watch=Watch())"
         raise InvalidInputError("on_alarm", "would never be called: outputs are not watched", remedy)

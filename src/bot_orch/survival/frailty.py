@@ -93,7 +93,7 @@ class FrailtyProcess:
             raise InvalidInputError("rho", f"is {self.rho}", "pass a correlation from 0 to below 1")
 
     def path(self, u: npt.ArrayLike) -> Floats:
-        """All rounds at once; rounds are the first axis of the uniforms."""
+        """All rounds together; rounds are the first axis of the uniforms."""
         latent = _normal_quantile(u)
         for t in range(1, len(latent) if self.rho else 0):
             latent[t] = self.rho * latent[t - 1] + np.sqrt(1 - self.rho**2) * latent[t]

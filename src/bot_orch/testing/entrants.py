@@ -43,7 +43,7 @@ def check_sees_only_chosen(run: Callable[[Replay], ReplayTrace], matrix: Matrix,
 
 
 def with_other_cells(matrix: Matrix, keep: Bools, seed: int = 0) -> Matrix:
-    """The same matrix with other outcomes in every cell outside ``keep``; who is eligible stays."""
+    """The same matrix with other outcomes in every cell outside ``keep``; eligibility is unchanged."""
     rng = generator("other cells", seed)
 
     def other(values: Floats | None, drawn: Floats) -> Floats | None:

@@ -61,7 +61,7 @@ def chi_square_p(counts: Floats, p: Floats) -> float:
 
 
 def check_frequencies(policy: Policy, n: int = 20_000) -> None:
-    """Agents are drawn as often as the stated propensities say."""
+    """Check that agents are drawn as often as the stated propensities."""
     for rounds in (0, 7, 60):
         p = _propensities(policy, trained_state(policy, (), rounds))
         u = np.array([uniform(derive_key("frequency"), counter) for counter in range(n)])
@@ -80,14 +80,14 @@ def check_probabilities(policy: Policy) -> None:
 
 
 def check_batch_equals_rows(policy: Policy) -> None:
-    """A row of a batch behaves bit for bit as it would alone."""
+    """Check that a row of a batch behaves bit for bit as it would alone."""
     batch = trained_state(policy, (3,), 30)
     for name, array in trained_state(policy, (1,), 30).items():
         assert np.array_equal(batch[name][:1], array), f"{policy.id}: {name} depends on the other rows"
 
 
 def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
-    """A row of a batch without a reward stays as it is; the others go on as they would alone."""
+    """Check that a batch row without a reward is unchanged, and the others behave as they would alone."""
     seeds, m = 3, len(_MEANS)
     batch = allocate(policy.schema(_FEATURES), (seeds,), m)
     alone = [allocate(policy.schema(_FEATURES), (), m) for _ in range(seeds)]
@@ -113,7 +113,7 @@ def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
 
 
 def check_claims(policy: Policy, rounds: int = 30) -> None:
-    """Claims may be missing, for an agent or for all; a row of a batch uses its own; NaN means no claim."""
+    """Check that claims may be missing for one or all agents, and that batch rows use their own claims."""
     seeds, m = 3, len(_MEANS)
     batch = allocate(policy.schema(_FEATURES), (seeds,), m)
     alone = [allocate(policy.schema(_FEATURES), (), m) for _ in range(seeds)]
@@ -159,7 +159,7 @@ def check_unseen_is_tried(policy: Policy, rounds: int = 600) -> None:
 
 
 def check_determinism(policy: Policy) -> None:
-    """Same seed, same decisions; another seed, others (unless the policy is deterministic)."""
+    """Check that equal seeds give equal decisions, and other seeds others (unless the policy is deterministic)."""
     one, two = _router(policy), _router(policy)
     assert [_play(one) for _ in range(50)] == [_play(two) for _ in range(50)], f"{policy.id}: not deterministic by seed"
     assert one.fingerprint() == two.fingerprint(), f"{policy.id}: equal histories leave different states"
@@ -204,7 +204,7 @@ def check_bad_rewards_refused(policy: Policy) -> None:
 
 
 def check_alignment_counts(policy: Policy) -> None:
-    """With a large penalty on one agent, a policy that uses alignment comes to prefer the other."""
+    """Check that a policy that uses alignment comes to avoid an agent with a large penalty."""
     if not policy.uses_alignment:
         return
     m, rounds = 2, 400
@@ -249,7 +249,7 @@ def _batch_ndim(policy: Policy, state: Arrays) -> int:
 
 
 def _router(policy: Policy) -> Orchestrator:
-    """Without a floor, which would try agents that the policy never does."""
+    """A router without a floor, which would explore agents that the policy never chooses."""
     agents = ["a", "b", "c", "d"]
     return Orchestrator(agents, policy, lambda_=1.0, seed=5, n_features=_FEATURES, floor=0.0, ids="derived")
 

@@ -1,1 +1,1 @@
-"""Logs of other routers, read into a log that ``evaluate``, ``export`` and a warm start read."""
+"""Import logs of other routers for ``evaluate``, ``export`` and warm starts."""

@@ -1,4 +1,4 @@
-"""A decision as another router logged it, options of an import, and values read with errors that name the cell."""
+"""A decision of another router, import options, and parsers whose errors name the cell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ImportPlace:
         return InvalidInputError(f"{self.file}: row {self.row}: {column}", problem, remedy)
 
     def number(self, column: str, value: Any, *, low: float = -math.inf, high: float = math.inf) -> float | None:
-        """A finite number within bounds; None if there is none."""
+        """Parse a finite number within bounds; None for an empty cell."""
         if value is None or value == "":
             return None
         bounds = "" if low == -math.inf else f", {low:g} or more" if high == math.inf else f" in [{low:g}, {high:g}]"
@@ -45,7 +45,7 @@ class ImportPlace:
         return found
 
     def flag(self, column: str, value: Any) -> bool | None:
-        """True or false; None if there is neither."""
+        """Parse a boolean; None for an empty cell."""
         if value is None or value == "":
             return None
         word = str(value).lower()
@@ -54,7 +54,7 @@ class ImportPlace:
         return word in _TRUE
 
     def text(self, column: str, value: Any) -> str:
-        """A text; empty if there is none. Numbers are taken as they are written."""
+        """Parse a text; empty if missing. Numbers keep their spelling."""
         if value is None:
             return ""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -86,7 +86,7 @@ class ImportPlace:
             raise self.error(column, f"is {_shown(value)}", remedy) from None
 
     def object(self, column: str, value: Any) -> Mapping[str, Any]:
-        """An object of JSON, written out or as a text; empty if there is none."""
+        """Parse a JSON object, or a text that contains one; empty if missing."""
         if value is None or value == "":
             return {}
         found = self.json(column, value) if isinstance(value, str) else value
@@ -104,7 +104,7 @@ class ImportPlace:
 
 @dataclass(slots=True)
 class Foreign:
-    """One decision of another router. What it did not log is None or empty; names of agents are texts."""
+    """One decision of another router. Missing values are None or empty; agent names are strings."""
 
     place: ImportPlace
     agent: str
@@ -156,7 +156,7 @@ class ImportOptions:
             raise InvalidInputError("--range", f"is {low:g} {high:g}", "pass the lowest and the highest reward")
 
     def scaled(self, place: ImportPlace, column: str, value: float | None, *, cost: bool = False) -> float | None:
-        """A reward in [0, 1] from one in the file's range; from a cost, with ``cost``."""
+        """Scale a reward, or with ``cost`` a cost, from the file's range to [0, 1]."""
         if value is None:
             return None
         low, high = self.range_
@@ -169,7 +169,7 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class Reader:
-    """What was found in a file besides the rows: columns that were not read, and notes for the user."""
+    """Collects columns that were not read, and notes for the user."""
 
     ignored: dict[str, None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -180,7 +180,7 @@ class Reader:
 
 
 def parse_json(text: str) -> Any:
-    """A value of JSON; a :class:`ValueError` of one line if it is none.
+    """Parse JSON; raises a one-line :class:`ValueError` if it is invalid.
 
     >>> parse_json("[1, null]")
     [1, None]

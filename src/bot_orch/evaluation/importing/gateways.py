@@ -94,7 +94,7 @@ def _litellm_failed(place: ImportPlace, record: Mapping[str, Any], metadata: Map
 
 
 def _litellm_metadata(place: ImportPlace, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys that the caller gave, which the proxy keeps apart, and those of the proxy."""
+    """Metadata of the caller, which the proxy stores separately, merged with the proxy's own."""
     found = dict(place.object("metadata", record.get("metadata")))
     return found | dict(place.object("metadata.requester_metadata", found.get("requester_metadata")))
 
@@ -119,7 +119,7 @@ def _between(place: ImportPlace, began: int | None, ended: int | None) -> float 
 
 
 def _observations(path: Path) -> Iterator[tuple[ImportPlace, Mapping[str, Any]]]:
-    """Calls of models: in an export of traces, the observations of each; spans and events are left out."""
+    """Model calls: the observations of each trace in an export; spans and events are skipped."""
     for place, record in json_records(path):
         inner = record.get("observations")
         found = inner if isinstance(inner, list) else [record]
@@ -131,7 +131,7 @@ def _observations(path: Path) -> Iterator[tuple[ImportPlace, Mapping[str, Any]]]
 
 
 def _scores(place: ImportPlace, value: Any) -> dict[str, Any]:
-    """Numbers by the names of scores, of a list of objects or an object; the last value counts."""
+    """Scores by name, from a list of objects or one object; the last value wins."""
     if value is None or value == "":
         return {}
     if isinstance(value, Mapping):

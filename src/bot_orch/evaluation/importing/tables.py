@@ -23,7 +23,7 @@ _KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probab
 
 
 def read_csv(path: Path, options: ImportOptions, reader: Reader) -> Iterator[Foreign]:
-    """One decision per line; the first line holds the names of the columns."""
+    """Read one decision per line; the first line contains the column names."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         lines = csv.reader(file)
         try:
@@ -41,7 +41,7 @@ def read_csv(path: Path, options: ImportOptions, reader: Reader) -> Iterator[For
 
 
 def read_jsonl(path: Path, options: ImportOptions, reader: Reader) -> Iterator[Foreign]:
-    """One object per line, or one list of objects."""
+    """Read one object per line, or one list of objects."""
     for place, record in json_records(path):
         yield _decision(place, record, options, reader=reader)
 
@@ -54,7 +54,7 @@ def lines_of(path: Path) -> Iterator[tuple[ImportPlace, str]]:
 
 
 def json_records(path: Path) -> Iterator[tuple[ImportPlace, Mapping[str, Any]]]:
-    """Objects, one per line, in one list, or in the list ``data`` of one object."""
+    """Yield objects from lines, from one list, or from the list ``data`` of one object."""
     lines = [(place, line) for place, line in lines_of(path) if line.strip()]
     if lines and (whole := _whole("\n".join(line for _, line in lines))) is not None:
         values = [(ImportPlace(path.name, number), value) for number, value in enumerate(whole, start=1)]
@@ -67,7 +67,7 @@ def json_records(path: Path) -> Iterator[tuple[ImportPlace, Mapping[str, Any]]]:
 
 
 def _whole(text: str) -> list[Any] | None:
-    """The records of a file that is one value of JSON."""
+    """The records of a file that is a single JSON value."""
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
@@ -80,7 +80,7 @@ def _whole(text: str) -> list[Any] | None:
 
 
 def _unquoted(cell: str) -> str:
-    """Without the quote that our export puts before what a spreadsheet would run."""
+    """The cell without the quote that our export adds before spreadsheet formulas."""
     return cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@") else cell
 
 

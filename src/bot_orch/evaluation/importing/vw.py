@@ -1,4 +1,4 @@
-"""Decisions from Vowpal Wabbit: text of contextual bandits (one line, or one block per decision), and dsjson."""
+"""Import from Vowpal Wabbit: contextual bandit text (one line or one block per decision) and dsjson."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABEL = "write action:cost:probability"
 
 
 def read_vw(path: Path, options: ImportOptions, reader: Reader) -> Iterator[Foreign]:
-    """The lines of a file: dsjson where they begin with a brace, else text."""
+    """Read a file: lines that begin with a brace as dsjson, others as text."""
     group: list[tuple[ImportPlace, str]] = []
     for place, line in lines_of(path):
         if line.lstrip().startswith("{"):
@@ -30,7 +30,7 @@ def read_vw(path: Path, options: ImportOptions, reader: Reader) -> Iterator[Fore
 
 
 def _group(group: list[tuple[ImportPlace, str]], options: ImportOptions) -> Iterator[Foreign]:
-    """Lines between blank ones: the actions of one decision, or a decision each if all of them have a label."""
+    """Parse lines between blank ones: actions of one decision, or one decision each if all lines have a label."""
     if group and (group[0][1].startswith("shared") or not all(_label(line) for _, line in group)):
         yield _block(group, options)
     else:
@@ -58,7 +58,7 @@ def _lone(place: ImportPlace, line: str, options: ImportOptions) -> Foreign:
 
 
 def _block(block: list[tuple[ImportPlace, str]], options: ImportOptions) -> Foreign:
-    """One line per action, with an optional line ``shared`` before; actions are numbered from 1 by their order."""
+    """Parse one line per action, with an optional ``shared`` line first; actions are numbered from 1."""
     place, first = block[0]
     shared = first.partition("|")[2] if first.startswith("shared") else ""
     actions = block[1:] if first.startswith("shared") else block

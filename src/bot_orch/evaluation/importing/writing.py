@@ -1,4 +1,4 @@
-"""Write decisions of another router into a log, and say what can be concluded from it."""
+"""Write imported decisions to a log, and report what can be concluded from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MOST_AGENTS, _MOST_FEATURES = 200, 2000
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What was imported: how many decisions, of which agents, how many of them with a reward and a propensity."""
+    """Summary of an import: number of decisions, agents, rewards and propensities."""
 
     decisions: int
     agents: tuple[str, ...]
@@ -101,7 +101,7 @@ def _own(made: list[DecisionMade], rows: list[Row]) -> ImportSummary:
 
 
 def _in_order(decisions: Iterable[Foreign]) -> list[Foreign]:
-    """By time, if every row has one."""
+    """Sort by time if every row has one."""
     found = list(decisions)
     if all(each.time_us is not None for each in found):
         found.sort(key=lambda each: each.time_us or 0)
@@ -137,7 +137,7 @@ def _rows(decisions: list[Foreign], agents: tuple[str, ...], options: ImportOpti
 
 
 def _ids(decisions: list[Foreign]) -> list[str]:
-    """Ids of the file, or the number of the row; errors name the second use of one."""
+    """Ids from the file, or row numbers; an error names the second use of an id."""
     seen: dict[str, ImportPlace] = {}
     for each in decisions:
         id_ = each.decision_id or f"row-{each.place.row}"
@@ -148,7 +148,7 @@ def _ids(decisions: list[Foreign]) -> list[str]:
 
 
 def _vectors(decisions: list[Foreign]) -> list[tuple[float, ...]]:
-    """Features of equal length; those with names get a column each, in the order in which they first occur."""
+    """Feature vectors of equal length; named features get one column each, in order of first occurrence."""
     names = dict.fromkeys(name for each in decisions if isinstance(each.features, dict) for name in each.features)
     if len(names) > _MOST_FEATURES:
         problem = f"{len(names)} different features, at most {_MOST_FEATURES}"
@@ -168,7 +168,7 @@ def _vectors(decisions: list[Foreign]) -> list[tuple[float, ...]]:
 
 
 def _propensities(each: Foreign, agents: tuple[str, ...], options: ImportOptions) -> Floats:
-    """One number per agent; NaN if they are not known. What one number leaves is spread over the other agents."""
+    """One propensity per agent, NaN if unknown. The remainder of a single one is spread over the other agents."""
     allowed = each.eligible or agents
     if each.propensities:
         p = np.array([each.propensities.get(name, 0.0) for name in agents])
@@ -215,7 +215,7 @@ def _made(
 
 
 def _feedback(each: Foreign, id_: str, number: int) -> FeedbackGiven | None:
-    """The outcome, if the row says anything about one."""
+    """The outcome event, if the row contains one."""
     reason = None if each.completed else each.reason or "failed"
     if each.completed and each.reward is None and each.elapsed_s is None:
         return None

@@ -1,1 +1,1 @@
-"""Where a log is kept."""
+"""Storage backends of the log."""

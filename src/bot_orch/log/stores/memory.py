@@ -1,4 +1,4 @@
-"""A log in memory: for tests, trials and as the peer that shows what durability costs."""
+"""A log in memory, for tests and trials, and as a baseline for the cost of durability."""
 
 from __future__ import annotations
 

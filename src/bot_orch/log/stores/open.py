@@ -19,7 +19,7 @@ _SCHEMES = ("postgres", "postgresql")
 
 
 def open_log(database: str | Path, *, writing: bool = False, name: str = "log") -> Log:
-    """The log behind a path, a URL of PostgreSQL or ``:memory:``; an existing one, to look at, unless ``writing``.
+    """Open the log at a path, a PostgreSQL URL or ``:memory:``; read-only and existing unless ``writing``.
 
     ``name`` is what errors call the database.
 
@@ -66,12 +66,12 @@ def open_url(url: str, *, writing: bool = False) -> PostgresLog:
 
 
 def is_url(database: str | Path) -> bool:
-    """Whether this is a URL rather than a path; a :class:`Path` never is."""
+    """Whether this is a URL rather than a path; a :class:`Path` is never a URL."""
     return isinstance(database, str) and "://" in database
 
 
 def check_database(database: str | Path, name: str = "log") -> None:
-    """Refuse URLs of what is not PostgreSQL, and files with several names."""
+    """Refuse URLs of other databases, and files with several hard links."""
     scheme = str(database).partition("://")[0]
     if is_url(database) and scheme not in _SCHEMES:
         raise InvalidInputError(name, f"has the scheme {scheme!r}", "write a path, postgresql://..., or :memory:")

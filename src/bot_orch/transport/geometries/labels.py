@@ -133,7 +133,7 @@ class ZeroOneLabels(LabelGeometry):
 
     @cached_property
     def _inverse(self) -> tuple[Floats, Floats]:
-        """In closed form for many labels; for few the digits stay those of earlier logs."""
+        """The inverse in closed form for many labels; for few it keeps the digits of earlier logs."""
         k = self.labels
         if k <= _FEW:
             return super()._inverse

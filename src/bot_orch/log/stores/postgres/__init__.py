@@ -1,1 +1,1 @@
-"""A log in PostgreSQL: one writer at a time, and leases that say which."""
+"""A log in PostgreSQL: one writer at a time, determined by leases."""

@@ -1,4 +1,4 @@
-"""Versions of the configuration in PostgreSQL, and which one each process runs."""
+"""Versions of the configuration in PostgreSQL, and the version that each process runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Q = queries("postgres_config")
 
 
 class ConfigVersion(NamedTuple):
-    """One version: its document as it was written; ``at`` is when it was applied, as text."""
+    """One version with its original document; ``at`` is the time it was applied, as text."""
 
     number: int
     document: str
@@ -26,7 +26,7 @@ class ConfigVersion(NamedTuple):
 
 
 class ConfigMember(NamedTuple):
-    """A process with a recent heartbeat: the version that it runs, and why it cannot run the newest one."""
+    """A process with a recent heartbeat: the version it runs, and why it cannot run the newest one."""
 
     name: str
     config: int
@@ -34,7 +34,7 @@ class ConfigMember(NamedTuple):
 
 
 class PostgresConfigs:
-    """The versions of one schema, over a connection of its own; for one thread at a time.
+    """The configuration versions of one schema, over a separate connection; not thread-safe.
 
     Parameters
     ----------
@@ -51,18 +51,18 @@ class PostgresConfigs:
         return next(iter(self.history(1)), None)
 
     def history(self, most: int = 1000) -> list[ConfigVersion]:
-        """All versions, the newest first."""
+        """The most recent versions, newest first."""
         return [ConfigVersion(*found) for found in self._run("history", most).fetchall()]
 
     def superseded(self, digest: str, revision: int) -> ConfigVersion | None:
-        """The version in force if it has replaced this one: an earlier one with no higher revision."""
+        """The version in force if it supersedes this one: an earlier version without a higher revision."""
         current = self.current()
         if current is None or current.digest == digest or revision > current.revision:
             return None
         return current if self._run("known", digest).fetchone() is not None else None
 
     def offer(self, document: str, digest: str, revision: int, *, by: str) -> ConfigVersion:
-        """Make a document the next version, unless it is in force or superseded; the version in force."""
+        """Make a document the next version unless it is in force or superseded; returns the version in force."""
         with self._alone():
             current = self.current()
             if current is not None and (current.digest == digest or self.superseded(digest, revision)):
@@ -75,7 +75,7 @@ class PostgresConfigs:
             return self._add(document, digest, revision, by)
 
     def members(self, lease_s: float) -> list[ConfigMember]:
-        """The processes that were heard of within ``lease_s``."""
+        """The processes with a heartbeat within ``lease_s``."""
         return [ConfigMember(*found) for found in self._run("members", lease_s).fetchall()]
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class PostgresConfigs:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """A transaction; no other process adds a version at the same time."""
+        """A transaction that locks out other processes adding versions."""
         with reaching():
             try:
                 with self._open().transaction():

@@ -78,7 +78,7 @@ def reaching() -> Iterator[None]:
 def connect(
     url: str, *, autocommit: bool = False, read_only: bool = False, ended: threading.Event | None = None
 ) -> Any:
-    """A connection that sees one schema only, notices a dead server, and waits for the disk at every commit.
+    """A connection restricted to one schema that detects a dead server and waits for the disk at every commit.
 
     It gives up when the server is silent for ``query_s``, and at once when ``ended`` is set.
     """
@@ -109,7 +109,7 @@ def connect(
 
 
 def _set_up(connection: Any, schema: str, timing: Timing, *, read_only: bool) -> None:
-    """Settings of the session, in one round trip."""
+    """Configure the session in one round trip."""
     with connection.pipeline():
         connection.execute(f"SET search_path = {schema}")
         if read_only:
@@ -132,7 +132,7 @@ def _limit_waiting(connection: Any, timing: Timing) -> None:
 
 
 def prepare(url: str) -> None:
-    """Make the schema, if there is none; processes that start together wait for each other."""
+    """Create the schema if it is missing; concurrent processes wait for each other."""
     schema = split(url).schema
     with reaching(), connect(url) as connection:
         if _version(connection) == _VERSION:
@@ -149,7 +149,7 @@ def prepare(url: str) -> None:
 
 
 def check_version(connection: Any, schema: str) -> None:
-    """Refuse a schema that holds no log, or one of another release."""
+    """Refuse a schema without a log, or with a log of another release."""
     version = _version(connection)
     if version == 0:
         raise StateFormatError(f"log: schema {schema} is not a log, or this role may not see it; check URL and rights")
@@ -159,7 +159,7 @@ def check_version(connection: Any, schema: str) -> None:
 
 
 def find_stream(connection: Any, name: str, *, make: bool) -> int:
-    """The number of a stream, which is made if it is missing and may be."""
+    """The number of a stream; creates it if it is missing and ``make`` is set."""
     streams = {each: int(number) for number, each in connection.execute(QUERIES["streams"]).fetchall()}
     if name in streams:
         return streams[name]
@@ -172,7 +172,7 @@ def find_stream(connection: Any, name: str, *, make: bool) -> int:
 
 
 def _version(connection: Any) -> int:
-    """The version of the schema; 0 where there is no log."""
+    """The version of the schema; 0 without a log."""
     if connection.execute("SELECT to_regclass('version')").fetchone()[0] is None:
         return 0
     found = connection.execute("SELECT number FROM version").fetchone()

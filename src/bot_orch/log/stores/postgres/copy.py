@@ -21,7 +21,7 @@ _GROUP = 1000
 
 @dataclass(frozen=True, slots=True)
 class CopyCheck:
-    """What a comparison of two logs found."""
+    """Result of a comparison of two logs."""
 
     events: int
     derived: int
@@ -38,7 +38,7 @@ class CopyCheck:
 
 
 def copy_log(source: SqliteLog, target: PostgresLog, progress: Callable[[int, int], None] | None = None) -> int:
-    """Append the rows that ``target`` lacks, with their keys, those in an archive too; returns how many."""
+    """Append the rows that ``target`` lacks, with keys and archived rows; returns their number."""
     total, done = source.last()[0], target.last()[0]
     _check_beginning(whole(source), target, done)
     copied = 0
@@ -92,7 +92,7 @@ def _between(source: Log, after: int, upto: int) -> Iterable[Row]:
 
 
 def _check_beginning(source: Log, target: Log, done: int) -> None:
-    """What the target holds already must be the beginning of the source."""
+    """Check that the target's rows are a prefix of the source."""
     if done > source.last()[0] or _digest(_between(source, 0, done)) != _digest(target.read()):
         raise InvalidInputError("TO", "holds another log", "use an empty database")
 

@@ -1,4 +1,4 @@
-"""Deadlines on the client's side: a server, pooler or network that stays silent does not hold a thread forever.
+"""Client-side deadlines: a silent server, pooler or network cannot block a thread forever.
 
 The server's own timeouts do not help where nothing arrives: a connection that acknowledges but does not deliver looks
 alive to TCP. Every wait of a connection ends after ``query_s`` of silence, and at once if the log is closed; the
@@ -21,7 +21,7 @@ _POLL_S = 0.1
 
 
 def connected(psycopg: Any, ended: threading.Event | None, **options: Any) -> Any:
-    """A new connection; given up once ``ended`` is set, while a thread waits for ``connect_timeout``."""
+    """A new connection; abandoned once ``ended`` is set, while a thread waits for ``connect_timeout``."""
     if ended is None:
         return limited(psycopg).connect(**options)
     made: Future[Any] = Future()
@@ -59,7 +59,7 @@ def limited(psycopg: Any) -> Any:
         ended = threading.Event()
 
         def limit(self, query_s: float, ended: threading.Event | None = None) -> None:
-            """Give up after ``query_s`` of silence, or when ``ended`` is set."""
+            """Time out after ``query_s`` of silence, or when ``ended`` is set."""
             self.query_s = query_s
             if ended is not None:
                 self.ended = ended

@@ -1,4 +1,4 @@
-"""Who owns which stream: leases in PostgreSQL, the processes of a service serve routers of their own.
+"""Ownership of streams: leases in PostgreSQL that assign routers to the processes of a service.
 
 A lease has an epoch, which grows with every change of the owner. The owner appends under its epoch (``fence`` in SQL,
 in the same transaction), so one that has lost its lease without noticing it cannot write. A claim waits for the
@@ -31,7 +31,7 @@ class LivingProcess(NamedTuple):
 
 
 class StreamLease(NamedTuple):
-    """The lease of a stream; its owner may still write after it has run out, until another one claims the stream."""
+    """The lease of a stream; after it expires, its owner may still write until another process claims the stream."""
 
     owner: int | None
     epoch: int
@@ -57,14 +57,14 @@ class Claimed(NamedTuple):
 
 
 class LeaseNews(NamedTuple):
-    """What was announced: whether leases have changed, and messages of processes, our own too."""
+    """Notifications: whether leases have changed, and messages of processes, including our own."""
 
     leases: bool
     messages: list[str]
 
 
 class LeaseTable:
-    """The leases of one schema, over a connection of its own; for one thread at a time.
+    """The leases of one schema, over a separate connection; not thread-safe.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class LeaseTable:
     def beat(
         self, address: str, held: Mapping[int, tuple[int, float]], *, config: int = 0, problem: str = ""
     ) -> LeaseView:
-        """Say that this process is alive, and renew its leases: (epoch, load) by number of stream.
+        """Send a heartbeat and renew the leases: (epoch, load) by number of stream.
 
         ``config`` is the version of the configuration that it runs, ``problem`` why it cannot run the newest one.
         """
@@ -109,7 +109,7 @@ class LeaseTable:
             )
 
     def claim(self, name: str) -> Claimed | None:
-        """Become the owner of a stream, which is made if it is missing; ``None`` while another one is."""
+        """Claim a stream, creating it if missing; ``None`` while another process owns it."""
         with reaching():
             try:
                 epoch, stream = self._run("claim", self.id, self.lease_s, name).fetchone()
@@ -120,13 +120,13 @@ class LeaseTable:
         return None if epoch is None else Claimed(int(stream), int(epoch))
 
     def release(self, name: str, epoch: int, heir: int | None = None) -> None:
-        """Own a stream no more; ``heir`` is the process for which it is left."""
+        """Release a stream; ``heir`` is the process it is left to."""
         with reaching():
             self._run("release", heir, name, self.id, epoch)
             self._run("notify")
 
     def leave(self) -> None:
-        """Remove this process, and close the connection; without one, others wait until its heartbeats are old."""
+        """Unregister this process and close the connection; without one, others wait until its heartbeats expire."""
         if self.descriptor() is not None:
             with suppress(Exception):
                 self._run("leave", self.id)
@@ -134,14 +134,14 @@ class LeaseTable:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; another one is opened when needed."""
+        """Close the connection; a new one is opened when needed."""
         if self._connection is not None:
             with suppress(Exception):
                 self._connection.close()
             self._connection = None
 
     def descriptor(self) -> int | None:
-        """The descriptor that is readable when there are news; ``None`` while there is no connection."""
+        """The file descriptor that becomes readable on notifications; ``None`` without a connection."""
         return None if self._connection is None or self._connection.closed else int(self._connection.fileno())
 
     def notify(self, messages: Sequence[str]) -> None:
@@ -151,7 +151,7 @@ class LeaseTable:
                 self._run("tell", each)
 
     def news(self) -> LeaseNews:
-        """Take what was announced."""
+        """Read pending notifications."""
         with reaching():
             found = [*self._open().notifies(timeout=0.0, stop_after=1000)]
         messages = [each.payload for each in found if each.channel.endswith(_USAGE)]

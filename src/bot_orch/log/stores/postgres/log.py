@@ -38,7 +38,7 @@ _Q = QUERIES
 
 
 class PostgresLog(CommittedRows):
-    """Rows in a PostgreSQL database, under a schema of their own.
+    """Rows in a separate schema of a PostgreSQL database.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class PostgresLog(CommittedRows):
         self._staged = []
 
     def settle(self, rows: Sequence[Row]) -> None:
-        """After a commit without an answer: make sure that the log goes on with these rows.
+        """After an unanswered commit, ensure that the log continues with these rows.
 
         They may be there, or they are appended again. If other rows are there, :class:`LogConflictError` is raised.
         """
@@ -183,7 +183,7 @@ class PostgresLog(CommittedRows):
         self._r = self._w = None
 
     def _cut_off(self) -> None:
-        """Terminate a connection that hangs in an append, such as an earlier one of ours.
+        """Terminate a connection that hangs in an append, such as an earlier one of this process.
 
         The server's own timeout ends a transaction that waits for its next statement, not one whose client has stopped
         within a statement, be it sending or reading.

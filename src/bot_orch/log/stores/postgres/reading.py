@@ -1,4 +1,4 @@
-"""What a log in PostgreSQL holds: committed rows, keys and snapshots, over a connection that only reads."""
+"""Read access to a log in PostgreSQL: committed rows, keys and snapshots, over a read-only connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Q = QUERIES
 
 
 class CommittedRows:
-    """The rows of one stream that are committed.
+    """The committed rows of one stream.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class CommittedRows:
             return int(self._reader().execute(_Q["clock"]).fetchone()[0])
 
     def abort(self) -> None:
-        """Let every query that waits for an answer fail, and all later ones; may be called from any thread."""
+        """Make every waiting and later query fail; may be called from any thread."""
         self._ended.set()
 
     def read(self, after: int = 0) -> Iterator[Row]:
@@ -119,7 +119,7 @@ class CommittedRows:
         return self._r
 
     def _kept(self, connection: Any, since: int) -> Any:
-        """A connection, unless it, or another one since it was made (``since``: losses before that), was lost."""
+        """The connection, unless it or a later one was lost (``since``: number of losses when it was made)."""
         if connection is None or connection.closed:
             self._losses += connection is not None
             return None

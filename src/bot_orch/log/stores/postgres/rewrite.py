@@ -1,4 +1,4 @@
-"""What goes around the triggers of a log in PostgreSQL: bodies without texts, and rows that were moved to files."""
+"""Operations that bypass the triggers of a log in PostgreSQL: purging texts, and deleting archived rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_unused(log: PostgresLog) -> None:
 
 
 def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]]) -> None:
-    """Replace the bodies of rows, all or none, and remove snapshots; then rewrite the tables without the old.
+    """Replace the bodies of rows atomically, delete snapshots, and rewrite the tables without the old bodies.
 
     Other processes cannot append meanwhile. The server's write-ahead log and backups still hold the old bodies.
     """
@@ -59,7 +59,7 @@ def _check_unused(connection: Any, log: PostgresLog) -> None:
 
 
 class RemovalBusyError(BotOrchError):
-    """Another process moves events of this log."""
+    """Another process is moving events of this log."""
 
 
 class PostgresRemoval:
@@ -69,7 +69,7 @@ class PostgresRemoval:
         self._connection, self._stream = connection, stream
 
     def note_archive(self, record: ArchiveRecord, base: bytes) -> None:
-        """Note that rows up to ``record.seq`` are in files; they may be removed from now on."""
+        """Record that rows up to ``record.seq`` are archived and may be deleted."""
         with reaching():
             seq, time_us, folder, digest = record
             self._connection.execute(_Q["note_archive"], (self._stream, seq, time_us, escape(folder), digest, base))
@@ -88,7 +88,7 @@ class PostgresRemoval:
 
 @contextmanager
 def removal(log: PostgresLog) -> Iterator[PostgresRemoval]:
-    """Remove rows of a log as the only one who does; raises :class:`RemovalBusyError` while another does."""
+    """Delete rows of a log under a lock; raises :class:`RemovalBusyError` while another process holds it."""
     with reaching():
         connection = connect(log.url, autocommit=True)
     try:

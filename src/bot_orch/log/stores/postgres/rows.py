@@ -1,4 +1,4 @@
-"""Rows between Python and PostgreSQL: text without NUL characters, and what cursors have found."""
+"""Conversion of rows between Python and PostgreSQL: escaped text, and results of cursors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["escape", "found_by", "row_of", "rows_of", "unescape"]
 
 
 def found_by(wanted: Wanted, lookups: Sequence[Any]) -> Found:
-    """What the cursors of a batch have found."""
+    """Collect the results of a batch of cursors."""
     by_keys, by_refs = ([] if each is None else each.fetchall() for each in lookups)
     keys: dict[str, Row] = {}
     for key, digest, seq, time_us, kind, ref, body in by_keys:
@@ -27,12 +27,12 @@ def found_by(wanted: Wanted, lookups: Sequence[Any]) -> Found:
 
 
 def rows_of(cursor: Any) -> list[Row]:
-    """All rows that a cursor has found."""
+    """All rows of a cursor."""
     return [row_of(found) for found in cursor.fetchall()]
 
 
 def row_of(found: Any) -> Row:
-    """One row, from its columns."""
+    """Convert columns to a row."""
     seq, time_us, kind, ref, body = found
     return Row(seq, time_us, kind, unescape(ref), body)
 

@@ -1,4 +1,4 @@
-"""What a database URL says in addition to what libpq reads: which log is meant, and deadlines."""
+"""Extensions of the database URL beyond libpq: schema, stream and deadlines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LogAddress(NamedTuple):
 
 
 def split(url: str) -> LogAddress:
-    """What libpq reads, and our own settings.
+    """Split a URL into the part for libpq and our own settings.
 
     Examples
     --------

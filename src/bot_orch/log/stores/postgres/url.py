@@ -12,7 +12,7 @@ _REMEDY = "write it percent-encoded (@ is %40, / is %2F, % is %25), or set PGPAS
 
 
 def hidden(database: str) -> str:
-    """A database as it may be shown: without its password.
+    """A database URL without its password, for display.
 
     Examples
     --------
@@ -56,6 +56,6 @@ def unquoted(problem: str) -> str:
 
 
 def _password(url: str) -> str:
-    """From the first colon to the last @ before the parameters; a password may hold either, though it should not."""
+    """From the first colon to the last @ before the parameters, as an unescaped password may contain either."""
     before = re.split(r"\?(?=\w+=)", url.partition("://")[2], maxsplit=1)[0]
     return before.rpartition("@")[0].partition(":")[2]

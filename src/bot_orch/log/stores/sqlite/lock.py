@@ -37,7 +37,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 @dataclass(slots=True)
 class _Inode:
-    """A file that logs of this process use."""
+    """A file used by logs of this process."""
 
     users: int = 0
     descriptor: int | None = None
@@ -102,7 +102,7 @@ class _Beside:
 
 
 def hold(path: Path, *, writing: bool) -> Hold:
-    """Use a file, as its only writer or to read; a writer makes it if it is missing."""
+    """Open a file as its only writer, creating it if missing, or for reading."""
     beside = _lock_beside(path) if writing else None
     try:
         if writing and not path.exists():
@@ -118,14 +118,14 @@ def hold(path: Path, *, writing: bool) -> Hold:
 
 
 def _key(path: Path) -> tuple[int, int]:
-    """The inode behind a path, which must have no other name."""
+    """The inode of a path, which must have a single hard link."""
     status = path.stat()
     check_names(path, status)
     return status.st_dev, status.st_ino
 
 
 def check_names(path: Path, status: os.stat_result, name: str = "log") -> None:
-    """Refuse a file with several names; ``name`` is what the error calls it."""
+    """Refuse a file with several hard links; ``name`` is used in the error."""
     if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
         remedy = "keep one: writers under different names lose what the other one wrote (copy it with .backup)"
         raise InvalidInputError(name, f"{path} has {status.st_nlink} names (hard links)", remedy)
@@ -185,7 +185,7 @@ def _leave(key: tuple[int, int], *, writing: bool) -> None:
 
 
 def _disinherit() -> None:
-    """In a child after a fork: close the parent's descriptors, so that its locks end when the parent releases them."""
+    """After a fork, close the parent's descriptors in the child, so that the parent can release its locks."""
     global _guard
     _guard = threading.Lock()  # another thread of the parent may have held it
     for each in list(_holds):

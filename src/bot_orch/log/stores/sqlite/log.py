@@ -33,13 +33,13 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 def watch(path: str) -> sqlite3.Connection:
-    """A connection that changes no file: closing it leaves the write-ahead log of a copy as it is."""
+    """A read-only connection: closing it leaves the write-ahead log of a copy unchanged."""
     name = f"{Path(path).absolute().as_uri()}?mode=ro"
     return sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=5.0, uri=True)
 
 
 class SqliteLog:
-    """Rows in a SQLite file. One process writes; :mod:`bot_orch.log.stores.sqlite.lock` sees to it.
+    """Rows in a SQLite file. :mod:`bot_orch.log.stores.sqlite.lock` ensures a single writing process.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class SqliteLog:
         self._writer.execute(_Q["probe"])
 
     def rewrite(self, bodies: Sequence[tuple[int, bytes]]) -> None:
-        """Remove the snapshot, replace the bodies of rows, all or none, and erase what the old ones left.
+        """Delete the snapshot, replace the bodies of rows atomically, and erase remnants of the old ones.
 
         The only way around the triggers that keep the log append-only; for texts that must not be kept.
         """
@@ -169,7 +169,7 @@ class SqliteLog:
         return None if found is None else (int(found[0]), bytes(found[1]))
 
     def keys(self) -> Iterator[tuple[int, str, bytes]]:
-        """(seq, key, digest) of every row with a key, in order; on a connection of its own."""
+        """(seq, key, digest) of every row with a key, in order; uses a separate connection."""
         with closing(watch(str(self.path))) as connection:
             for key, seq, digest in connection.execute(_Q["keys"]):
                 yield int(seq), long_name(key), bytes(digest)
@@ -193,7 +193,7 @@ class SqliteLog:
         return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
 
     def note_archive(self, record: ArchiveRecord, base: bytes) -> None:
-        """Note that rows up to ``record.seq`` are in an archive; they may be removed from now on."""
+        """Record that rows up to ``record.seq`` are archived and may be deleted."""
         self._writer.execute(_Q["note_archive"], (*record, base))
 
     def drop_archived(self, upto: int, most: int) -> int:
@@ -203,7 +203,7 @@ class SqliteLog:
         return dropped
 
     def compact(self) -> None:
-        """Give pages that are not used back to the file system; takes as long as copying the file."""
+        """Return unused pages to the file system; takes as long as copying the file."""
         self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
         self._writer.execute("VACUUM")
         self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
