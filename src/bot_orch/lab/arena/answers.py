@@ -1,4 +1,4 @@
-"""Rounds that may ask several agents, on matrices with what an answer tells: ``bot-orch arena SET --attempts K``.
+"""Rounds that may ask several agents, on matrices with data about answers: ``bot-orch arena SET --attempts K``.
 
 Every round goes through :class:`bot_orch.Orchestrator`. What an answer tells (``signal``, ``check``, ``answer``) and
 what it cost is shown of agents that were asked on that row, and the reward of the delivered answer alone. The second
@@ -37,7 +37,7 @@ _LEVELS = np.arange(0.0, 1.0, 0.05)  # quantiles of a chain's threshold
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerSide:
-    """A matrix with what answers tell; NaN or -1 where nothing. ``labels``: at most one of two answers is right."""
+    """A matrix with data about answers; NaN or -1 where missing. ``labels``: at most one of two answers is right."""
 
     matrix: Matrix
     cost: Floats
@@ -49,7 +49,7 @@ class AnswerSide:
 
 @dataclass(slots=True, eq=False)
 class RowAnswers:
-    """The answers to one task. An agent must be asked before its answer or reward is shown, and is paid for."""
+    """The answers to one task. An agent must be asked, and paid, before its answer or reward is visible."""
 
     side: AnswerSide
     row: int
@@ -74,7 +74,7 @@ class RowAnswers:
         )
 
     def deliver(self, agent: int) -> float:
-        """The reward of an agent's answer; it must have been asked."""
+        """The reward of the answer of an agent that was asked."""
         if agent not in self.asked:
             raise RuntimeError(f"agent {agent} was not asked on this row")
         return float(self.side.matrix.reward[self.row, agent])
@@ -86,7 +86,7 @@ class RowAnswers:
 
 
 def has_answers(path: Path) -> bool:
-    """Whether a file holds what answers tell."""
+    """Whether a file contains data about answers."""
     if path.suffix != ".npz":
         return False
     with np.load(path, allow_pickle=False) as archive:
@@ -94,7 +94,7 @@ def has_answers(path: Path) -> bool:
 
 
 def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
-    """The answer side of a set; with ``truthful``, the check is whether the reward is at least one half."""
+    """The answer data of a set; with ``truthful``, the check is whether the reward is at least one half."""
     matrix = load_matrix(path)
     shape = matrix.reward.shape
     with np.load(path, allow_pickle=False) as archive:
@@ -113,7 +113,7 @@ def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
 
 
 def play_round(router: Orchestrator, row: RowAnswers, task: Task, attempts: int) -> float:
-    """One round of a router: its reward, which it learns."""
+    """Play one round of a router; returns its reward, which it learns."""
     place = {name: index for index, name in enumerate(router.agents)}
     seen: tuple[Answer, ...] = ()
     while True:

@@ -24,7 +24,7 @@ Results = Mapping[tuple[str, str, str], dict[str, Any]]
 
 
 def mean_std(values: Sequence[float]) -> tuple[float, float, int]:
-    """Mean and standard deviation over the seeds that have a value, and how many there are.
+    """Mean and standard deviation over the seeds with a value, and their number.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def csv_text(results: Results, *, shares: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A policy's place: mean ``normalised`` over the sets, on how many it is best or draws, and its worst set."""
+    """A policy's rank: mean ``normalised`` over the sets, on how many it is best or draws, and its worst set."""
 
     policy: str
     mean: float
@@ -105,7 +105,7 @@ def league(results: Results, order: str) -> list[Standing]:
 
 
 def draws_with_best(values: Mapping[str, Floats]) -> set[str]:
-    """The best policy of a set, and those within one standard error of it, seed by seed.
+    """The best policy of a set, and those within one standard error of it, paired by seed.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def draws_with_best(values: Mapping[str, Floats]) -> set[str]:
 
 
 def without_conditions(results: Results) -> Results:
-    """The results of the replay as it is."""
+    """The results of the plain replay."""
     return {key: payload for key, payload in results.items() if stage_of(key[1])[1] == "plain"}
 
 

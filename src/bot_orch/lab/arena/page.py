@@ -169,7 +169,7 @@ def _by_set(results: Results, order: str) -> dict[str, dict[str, Floats]]:
 
 
 def _normalised_table(table: Mapping[str, Mapping[str, Floats]], policies: Sequence[str], *, mean: bool = False) -> str:
-    """Data sets by policies, the best of each shaded."""
+    """Table of data sets by policies, with the best of each shaded."""
     lines = []
     for dataset, values in table.items():
         best = draws_with_best(values) if values else set()
@@ -199,7 +199,7 @@ def _conditions_part(results: Results) -> str:
 
 
 def _unchanged(results: Results, order: str, condition: str) -> str:
-    """Who chose otherwise after a restart."""
+    """Policies that chose differently after a restart."""
     shares: dict[str, list[float]] = {}
     for (_, stage, policy), payload in results.items():
         found: Sequence[float] | None = payload["metrics"].get("unchanged")

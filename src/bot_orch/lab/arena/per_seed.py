@@ -1,4 +1,4 @@
-"""Other libraries in the same replay: one learner per seed, each in its own loop over the same tasks.
+"""Other libraries in the same replay: one learner per seed, each in its own loop over the tasks.
 
 They bring no preparation of features, so they get the context that is prepared in hindsight: a control that favours
 them, as our policies get raw inputs. Where tasks have texts, those that read ``words`` get them, too; the others say in
@@ -49,7 +49,7 @@ class Learner(ABC):
 
 
 class PerSeedPlayer(Player):
-    """As many learners as there are seeds; learner b is built from the key of seed b."""
+    """One learner per seed, built from the seed's key."""
 
     def __init__(self, setup: Setup, build: Callable[[Setup, int], Learner], *, uses_features: bool = True) -> None:
         self.uses_features = uses_features and bool(setup.features or setup.text)
@@ -60,11 +60,11 @@ class PerSeedPlayer(Player):
 
     @property
     def reads_words(self) -> bool:
-        """Whether the learners get the words of texts."""
+        """Whether the learners receive the words of texts."""
         return self._learners[0].reads_words or self._learners[0].dense_words
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
-        """One pull per learner, among its eligible arms."""
+        """Pull each learner once, among its eligible arms."""
         x = self._features(before)
         chosen = np.empty(len(self._learners), dtype=np.int64)
         for b, learner in enumerate(self._learners):
@@ -94,7 +94,7 @@ class PerSeedPlayer(Player):
         return [int(code) for code in before.inputs[b, -self._words :] if code]
 
     def _features(self, before: RoundContext) -> Floats:
-        """The prepared context, and the words behind it for learners that want them as columns."""
+        """The prepared context, followed by words for learners that use them as columns."""
         x = self._nothing if before.context is None else before.context
         if not (self._words and self._learners[0].dense_words) or before.inputs is None:
             return x

@@ -22,7 +22,7 @@ _TITLE = 40  # characters over a panel
 
 
 def look(policy: str, policies: Sequence[str]) -> dict[str, Any]:
-    """Colour and line of a policy: both change from one to the next, so either is enough to tell neighbours apart."""
+    """Colour and line style of a policy; both change between neighbours, so either distinguishes them."""
     if policy in _YARD:
         return {"color": _YARD[policy], "linestyle": ":", "linewidth": 1.2}
     index = list(policies).index(policy)
@@ -55,7 +55,7 @@ def draw_league(standings: Sequence[Standing], kinds: dict[str, str], order: str
 
 
 def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> Any:
-    """Normalised reward so far against rounds, one panel per data set, the leaders of the league."""
+    """Cumulative normalised reward of the league's leaders against rounds, one panel per data set."""
     datasets = list(dict.fromkeys(key[0] for key in results if key[1] == order))
     leaders = [s.policy for s in standings[:_LEADERS]]
     names = sorted({key[2] for key in results})  # the same look in either order of tasks
@@ -99,7 +99,7 @@ def _yard_lines(axis: Any, results: Results, dataset: str, *, order: str) -> Non
 
 
 def draw_set(results: Results, dataset: str, order: str) -> Any:
-    """One data set: normalised reward per policy with every seed, and the share of its three favourite agents."""
+    """One data set: normalised reward per policy and seed, and the shares of its three most chosen agents."""
     policies = [key[2] for key in results if key[:2] == (dataset, order)]
     shown = sorted(policies, key=lambda p: -_level(results, dataset, order, policy=p))
     figure, axes = new_figure(1, 2, 10, 0.9 + 0.24 * len(shown), width_ratios=[1.3, 1.0])

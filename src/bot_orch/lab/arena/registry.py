@@ -21,7 +21,7 @@ Kind = Literal["ours", "peer", "baseline"]
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A policy or a peer with its settings: a name, one sentence about it, and how to build its player for a replay.
+    """A policy or peer with its settings: a name, a one-sentence description, and a factory of its player.
 
     ``default`` entrants play when ``--policies`` names none; a ``peer`` wraps another library.
     """
@@ -55,7 +55,7 @@ _extra: dict[str, Entrant] = {}
 
 
 def register(entrant: Entrant) -> Entrant:
-    """Make an entrant of your own known in this process; a module in ``arena.entrants`` is known in every process."""
+    """Register an entrant in this process; modules in ``arena.entrants`` are available in every process."""
     _extra[entrant.name] = entrant
     return entrant
 
@@ -70,7 +70,7 @@ def discover_entrants() -> dict[str, Entrant]:
 
 
 def find_entrants(names: Sequence[str] | None) -> list[str]:
-    """The names asked for, in order, checked; by default every default entrant of ours."""
+    """The requested entrants, in order and validated; by default all our default entrants."""
     known = discover_entrants()
     if not names:
         return [name for name, entrant in known.items() if entrant.default and entrant.kind == "ours"]

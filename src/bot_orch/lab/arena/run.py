@@ -85,21 +85,21 @@ class ArenaPlan:
 
     @property
     def baseline_policy(self) -> str | None:
-        """The policy or computed baseline that others are compared with; None for an agent, the row ``now``."""
+        """The policy or computed baseline to compare with; None for an agent, the row ``now``."""
         return self._baseline()[0]
 
     @property
     def entrants(self) -> list[str]:
-        """The policies, and the one that they are compared with."""
+        """The policies, and the one they are compared with."""
         name = self.baseline_policy
         return list(dict.fromkeys([*self.policies, *([] if name is None else find_entrants([name]))]))
 
     def notes(self) -> list[str]:
-        """Sets for which an option does nothing; an error where no set has what it needs."""
+        """Sets on which an option has no effect; raises an error if it has none on all sets."""
         return [*self._baseline()[1], *_options_without_effect(self)]
 
     def _baseline(self) -> tuple[str | None, list[str]]:
-        """The policy or computed baseline that ``baseline`` names, None if it names an agent; and notes."""
+        """The policy or computed baseline that ``baseline`` names, None for an agent; and notes."""
         wanted = self.baseline
         if wanted is None:
             return None, []
@@ -155,7 +155,7 @@ class ArenaPlan:
 
 
 def current_agent(matrix: Matrix, wanted: str | None) -> tuple[str, str]:
-    """The agent that takes every task now, and why it is taken for that.
+    """The agent that currently takes every task, and why it is assumed to.
 
     That named by the user. Without a name, the most expensive agent where dollars are known, since sending everything
     to the largest is what a router replaces; else the first agent of the file.
@@ -226,14 +226,14 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attempted(unit: Mapping[str, Any], replay: Replay, entrant: Entrant) -> dict[str, Any]:
-    """Score rounds of several attempts; shares are those of the first ones. No verdict: its sums are of one attempt."""
+    """Score rounds with several attempts; shares count first attempts. No verdict: its sums assume one attempt."""
     settings = {"signal": unit["signal"]}
     trace = play_attempts_of(replay, entrant.build, unit["attempts"], rule=unit["patience"], settings=settings)
     return score(replay, chosen(replay, trace.agent), own=attempt_readers(replay, trace))
 
 
 def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
-    """Run what is missing, write the page, ``verdict.json`` and then ``arena.csv``; returns the page's path.
+    """Run missing units, write the page, ``verdict.json`` and ``arena.csv``; returns the page's path.
 
     Without the extra that draws figures there is no page, and the path is that of ``arena.csv``.
     """
@@ -254,7 +254,7 @@ def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
 
 
 def can_draw() -> bool:
-    """Whether the extra that draws figures is installed."""
+    """Whether the extra for figures is installed."""
     try:
         new_figure(1, 1, 1, 1)
     except MissingExtraError:
@@ -276,7 +276,7 @@ def _preflight(plan: ArenaPlan) -> None:
 
 
 def _options_without_effect(plan: ArenaPlan) -> list[str]:
-    """A budget needs dollars in every set, since its baselines are computed from them."""
+    """Notes on options without an effect; a budget needs dollars in every set, as its baselines use them."""
     notes = [
         f"{path.name}: has rewards, so --signal does nothing there"
         for path in plan.paths
@@ -310,7 +310,7 @@ def _check_attempts(plan: ArenaPlan, matrix: Matrix) -> None:
 
 
 def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:
-    """Run the units that the folder's log does not hold, on the engine asked for."""
+    """Run the units missing from the folder's log on the selected engine."""
     jobs = [(f"{__name__}:run_one", Unit(" ".join(_key(unit)), unit)) for unit in plan.units()]
     engine = make_engine(plan.engine, plan.jobs, plan.address)
 

@@ -60,7 +60,7 @@ class LogLinearRuntimes:
         return np.einsum("smi,smi->sm", spread, self.weighted), np.sqrt(np.maximum(variance, 0.0))
 
     def learn(self, x: Floats, agent: Ints, log_time: Floats) -> None:
-        """One log runtime per seed, by the Sherman-Morrison formula."""
+        """Learn one log runtime per seed, by the Sherman-Morrison formula."""
         at = (self._rows, agent)
         inverse = self.inverse[at]
         spread = np.einsum("sij,sj->si", inverse, x)
@@ -97,7 +97,7 @@ class LeastSquaresRuntimes:
         return np.asarray(np.einsum("smi,smi->sm", inside, self._weights[..., 1:]) + self._weights[..., 0])
 
     def learn(self, x: Floats, agent: Ints, time_s: Floats) -> None:
-        """One runtime per seed; the agent's weights are fitted again."""
+        """Learn one runtime per seed, and refit the agent's weights."""
         for seed, who in enumerate(agent):
             at, row = (seed, int(who)), np.concatenate([[1.0], x[seed]])
             self._gram[at] += np.outer(row, row)

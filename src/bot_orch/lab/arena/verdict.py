@@ -1,4 +1,4 @@
-"""The verdict: the best policy against what is done now, with intervals, in numbers and in words."""
+"""The verdict: the best policy against the current practice, with intervals, in numbers and words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GainInterval:
 
 @dataclass(frozen=True, slots=True)
 class WarmStartGain:
-    """The default router, taught one half of the tasks, on the other half, against the best single agent of the first.
+    """The default router, taught half of the tasks, on the other half, against the best single agent of the first.
 
     ``agent`` is that one, in most of the orders if they differ; ``differences`` are by metric.
     """
@@ -53,7 +53,7 @@ class WarmStartGain:
 
 @dataclass(frozen=True, slots=True)
 class ArenaVerdict:
-    """One data set in one order.
+    """Verdict on one data set in one order.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def verdicts(results: Results, baseline: str | None = None) -> list[ArenaVerdict
 
 
 def write_verdicts(out: Path, found: Sequence[ArenaVerdict]) -> Path:
-    """``verdict.json``, for scripts: a list under ``verdicts``; what is unknown is null."""
+    """Write ``verdict.json`` for scripts: a list under ``verdicts``; unknown values are null."""
     document = {"confidence": _CONFIDENCE, "verdicts": [_plain(asdict(each)) for each in found]}
     write_atomically(out / FILE, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
     return out / FILE
@@ -172,7 +172,7 @@ def _warm(found: dict[str, Any] | None) -> WarmStartGain | None:
 
 
 def _tasks(base: dict[str, Any]) -> int:
-    """Number of tasks, as far as there are no more than groups."""
+    """Number of tasks, at most the number of groups."""
     return sum(n > 0 for n in base["groups"]["reward"]["n"])
 
 
@@ -188,7 +188,7 @@ def _outcome(mine: dict[str, GainInterval], metric: str, budget: float | None) -
 
 
 def difference(mine: dict[str, Any], theirs: dict[str, Any], metric: str, *, compared: int = 1) -> GainInterval:
-    """Mean per task of two payloads and the paired difference, with an interval for ``compared`` comparisons at once.
+    """Mean per task of two payloads and their paired difference, with an interval for ``compared`` comparisons.
 
     The variance is that over groups of tasks plus that over seeds (Student's t, Bonferroni), so that the interval is
     for other tasks and another order, and holds for any choice among the policies.
@@ -210,7 +210,7 @@ def difference(mine: dict[str, Any], theirs: dict[str, Any], metric: str, *, com
 
 
 def pays_from(mine: dict[str, Any], theirs: dict[str, Any], metric: str) -> int | None:
-    """The round after which the running total of ``mine`` is never below that of ``theirs``; None if it ends below."""
+    """The round from which the cumulative ``mine`` is never below ``theirs``; None if it ends below."""
     ahead = np.array(mine["totals"][metric]) - np.array(theirs["totals"][metric])
     at = mine["totals"]["round"]
     behind = np.flatnonzero(ahead < -1e-9)
@@ -229,7 +229,7 @@ def _mix(here: dict[str, dict[str, Any]], mine: dict[str, GainInterval]) -> floa
 
 
 def words(verdict: ArenaVerdict) -> str:
-    """A few sentences: what to do, then the numbers behind it."""
+    """A few sentences: the recommendation, then the numbers behind it."""
     parts = [f"{verdict.dataset} ({verdict.order} order): {_advice(verdict)}"]
     parts += [_gain(name, verdict.differences[name]) for name in ("reward", "cost_usd") if name in verdict.differences]
     if "net" in verdict.differences:
@@ -286,7 +286,7 @@ def _numbers(d: GainInterval, form: str) -> str:
 
 
 def _exchange(v: ArenaVerdict) -> list[str]:
-    """What a dollar must be worth where reward and dollars point in opposite directions."""
+    """The value of a dollar at which reward and dollars balance, if they point in opposite directions."""
     if v.metric == "net" or "cost_usd" not in v.differences:
         return []
     reward, usd = v.differences["reward"], v.differences["cost_usd"]
@@ -321,7 +321,7 @@ def _yardsticks(v: ArenaVerdict) -> list[str]:
 
 
 def _warm_words(w: WarmStartGain) -> str:
-    """What a user can do who holds the table: teach half of it first."""
+    """The recommendation for a user with the table: a warm start on half of it."""
     gain, what = w.differences[w.metric], "net reward" if w.metric == "net" else "reward"
     advice = {1: "use it", -1: f"keep {w.agent}", 0: "no difference found"}[gain.sign]
     return (

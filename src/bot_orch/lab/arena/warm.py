@@ -1,4 +1,4 @@
-"""A warm start on half of a table: what a user who holds the table can do before the first request."""
+"""Warm start on half of a table, as available to a user before the first request."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _Sums:
 
 
 def _played(matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, seed: int, weight: float) -> Ints:
-    """The agents that ``Orchestrator(agents)`` chooses for the tasks played, after ``learn_from`` those taught."""
+    """The agents that ``Orchestrator(agents)`` chooses for the played tasks after ``learn_from`` the taught ones."""
     names, index = list(matrix.agents), {name: at for at, name in enumerate(matrix.agents)}
     key = derive_key("arena warm", seed) >> 1
     usd = _means(matrix, matrix.cost_usd, taught) if weight and matrix.cost_usd is not None else [None] * len(names)
@@ -99,7 +99,7 @@ def _played(matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, se
 
 
 def _tasks(matrix: Matrix) -> list[Task]:
-    """The tasks as a user hands them over: own numbers and text."""
+    """The tasks as a user passes them: own features and text."""
     inputs = inputs_of(matrix)
     own: Floats = np.zeros((matrix.n_tasks, 0)) if inputs is None else inputs.values[:, : inputs.own]
     texts = [None] * matrix.n_tasks if matrix.text is None else [str(text) for text in matrix.text]
@@ -107,7 +107,7 @@ def _tasks(matrix: Matrix) -> list[Task]:
 
 
 def _means(matrix: Matrix, values: Floats, rows: Ints) -> Floats:
-    """Mean of every agent over the tasks of ``rows`` that it can take; the least for one that can take none."""
+    """Mean of every agent over the tasks of ``rows`` that it can take; -inf if it can take none."""
     known = matrix.eligible[rows] & np.isfinite(values[rows])
     count = known.sum(axis=0)
     total = np.where(known, values[rows], 0.0).sum(axis=0)
@@ -115,7 +115,7 @@ def _means(matrix: Matrix, values: Floats, rows: Ints) -> Floats:
 
 
 def _anyone(matrix: Matrix, values: dict[str, Floats]) -> dict[str, Floats]:
-    """What a random agent gets of every task, for those that the single agent cannot take."""
+    """Mean over eligible agents for every task, for those that the single agent cannot take."""
     found = {}
     for name, array in values.items():
         known = matrix.eligible & np.isfinite(array)

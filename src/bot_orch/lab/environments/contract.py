@@ -1,4 +1,4 @@
-"""The contract of an environment: what can be set, how long it runs, and how a policy is played and scored in it.
+"""The interface of an environment: its settings, its length, and how a policy is played and scored in it.
 
 Implementations run policies through the engine and live with the experiments; data and generators live here.
 """
@@ -38,7 +38,7 @@ class Trial:
 
 
 class Environment(ABC):
-    """Where a policy is played and scored.
+    """An environment in which a policy is played and scored.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Environment(ABC):
 
     @abstractmethod
     def aligned(self, settings: Options) -> bool:
-        """Whether the environment has alignment costs, so that lambda can change a choice."""
+        """Whether the environment has alignment costs, so that lambda can affect choices."""
 
     @abstractmethod
     def play(self, policy: Policy, settings: Options, trial: Trial) -> Metrics:

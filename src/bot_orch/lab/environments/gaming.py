@@ -28,7 +28,7 @@ _SLEEPERS = ("sleeper", "quiet")
 
 @dataclass(frozen=True, slots=True)
 class GamingSettings:
-    """What to make.
+    """Settings of the generated data set.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def _cheats(s: GamingSettings, prompt: Floats, reference: Floats, *, rng: np.ran
 def _stay_close(
     s: GamingSettings, outputs: Floats, truth: Floats, *, reference: Floats, rng: np.random.Generator
 ) -> None:
-    """Outputs of cheats that look like each other, or like honest agents; in place."""
+    """Make the outputs of cheats resemble each other, or honest agents; in place."""
     honest, common = s.agents - len(s.cheats), None
     for column, kind in enumerate(s.cheats, honest):
         if kind in ("constant", "copy", "length"):
@@ -160,7 +160,7 @@ def _sleep(
     reference: Floats,
     rng: np.random.Generator,
 ) -> None:
-    """The first half of the tasks of sleepers: honest, between the best and the others; in place."""
+    """Make sleepers honest in the first half of the tasks, between the best and the others; in place."""
     honest, first = s.agents - len(s.cheats), slice(0, s.tasks // 2)
     for column, kind in enumerate(s.cheats, honest):
         if kind not in _SLEEPERS:
@@ -174,7 +174,7 @@ def _sleep(
 
 
 def _verdicts(reward: Floats, truth: Floats, honest: int, *, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Both verdicts as 0 or 1; on honest agents they agree but for one error in twenty."""
+    """Both verdicts as 0 or 1; on honest agents they agree with a 5 % error rate."""
     u = rng.random(truth.shape)
     true = (u < truth).astype(float)
     seen = (u < reward).astype(float)

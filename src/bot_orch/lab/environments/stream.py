@@ -1,4 +1,4 @@
-"""A stream of rounds for many seeds at once, and where a policy's alignment comes from."""
+"""A stream of rounds for many seeds at once, and sources of alignment."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Stream:
 
 
 class AlignmentSource(ABC):
-    """Where the W that a policy sees comes from; it may learn from what the policy observed."""
+    """Source of the W that a policy sees; it may learn from what the policy observed."""
 
     @abstractmethod
     def at(self, t: int) -> Floats:
-        """``(seeds, M)``, known before the choice of round ``t`` (from 0)."""
+        """W ``(seeds, M)`` before the choice of round ``t`` (from 0)."""
 
     def learn(self, t: int, agent: Ints, reward: Floats) -> None:  # noqa: B027
-        """What the chosen agents earned in round ``t``. The default learns nothing."""
+        """Learn the rewards of the chosen agents in round ``t``; does nothing by default."""
 
 
 @dataclass(frozen=True, slots=True)

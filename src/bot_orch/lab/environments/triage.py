@@ -31,7 +31,7 @@ _LABELS = ZeroOneLabels(2)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TriageData:
-    """The 114 patients as the router meets them: 57 in distribution, then 57 shifted."""
+    """The 114 patients in the order of arrival: 57 in distribution, then 57 shifted."""
 
     label: Ints
     shifted: Bools
@@ -44,13 +44,13 @@ class TriageData:
 
     @property
     def ai_correct(self) -> Bools:
-        """Where the classifier is right."""
+        """Mask of patients on which the classifier is right."""
         return np.equal(self.ai_label, self.label)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TriageEpisodes:
-    """One order of patients and one set of clinician's answers per seed."""
+    """One order of patients and one sample of the clinician's answers per seed."""
 
     patient: Ints  # (T, seeds)
     stream: Stream  # rewards and the alignment that results are scored with
@@ -112,7 +112,7 @@ def paper_alignment(cases: TriageEpisodes) -> AlignmentSource:
 
 
 def stated_claims(data: TriageData, cases: TriageEpisodes) -> Floats:
-    """Claims ``(T, seeds, 2)``: the probability that the classifier gives to its own label; the clinician states none.
+    """Claims ``(T, seeds, 2)``: the classifier's probability of its own label; the clinician makes none.
 
     The probability is calibrated on held-out patients in distribution, and it is what the classifier reports for every
     patient before anybody is asked.
@@ -123,7 +123,7 @@ def stated_claims(data: TriageData, cases: TriageEpisodes) -> Floats:
 
 
 class DeployableAlignment(AlignmentSource):
-    """Alignment from what is known before the choice: no label of the current patient is used.
+    """Alignment from information available before the choice; the current patient's label is not used.
 
     The reference nu_t is the classifier's predictive distribution, moderated by input drift: noise of variance s^2
     on the features adds s^2 |w|^2 to the variance of the logit, and MacKay's approximation turns that into a flatter
@@ -162,7 +162,7 @@ def qualifies(split_seed: int) -> bool:
 
 
 def _revealed(data: TriageData, patient: Ints, truth: Ints) -> Floats:
-    """W to the one-hot true label under 0-1 cost, for the label the AI gives and for the clinician's distribution."""
+    """W to the one-hot true label under 0-1 cost, for the AI's label and for the clinician's distribution."""
     nu = np.eye(2)[truth]
     p = data.human_accuracy[patient][..., None]
     human = p * nu + (1.0 - p) * (1.0 - nu)
@@ -177,7 +177,7 @@ def _distance(nu: Floats, mu: Floats) -> Floats:
 
 
 def _noise_variance(train: Floats, cases: Floats) -> Floats:
-    """Energy beyond what training data has along its quietest half of principal axes, per patient and axis."""
+    """Energy in excess of the training data along its quietest half of principal axes, per patient and axis."""
     values, vectors = np.linalg.eigh(np.cov(train.T))
     half = len(values) // 2
     projected = (cases - train.mean(axis=0)) @ vectors[:, :half]
@@ -191,7 +191,7 @@ def _two_columns(logit: Floats) -> Floats:
 
 
 def _classifier(x: Floats, y: Ints, x_cal: Floats, *, y_cal: Ints) -> tuple[Any, Any, Floats]:
-    """The isotonically calibrated model that gives labels, the Platt logit, and the weights of that logit."""
+    """The isotonically calibrated model for labels, the Platt logit, and the weights of that logit."""
     try:
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator

@@ -1,1 +1,1 @@
-"""What every experiment needs: units of work, engines, tables, figures, the report."""
+"""Infrastructure of experiments: units of work, engines, tables, figures, the report."""

@@ -1,4 +1,4 @@
-"""Play rounds of several attempts: stop an agent after a patience and ask another within the same deadline."""
+"""Play rounds with several attempts: abandon an agent after a patience and ask another within the same deadline."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def play_attempts_of(
     rule: PatienceRule = "learned",
     settings: Mapping[str, Any] | None = None,
 ) -> AttemptTrace:
-    """Play the rounds of ``replay`` with attempts, seed by seed; ``settings`` are those of its replays."""
+    """Play the rounds of ``replay`` with attempts, seed by seed; ``settings`` are passed to its replays."""
     traces = []
     for seed in replay.seeds:
         given = {"seed": seed, "attempts": attempts, **(settings or {})}

@@ -1,4 +1,4 @@
-"""Where units of work run: in this process, in a pool, or on Ray. An engine yields payloads as they finish."""
+"""Engines that run units of work: in this process, in a pool, or on Ray. They yield payloads as units finish."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Job = tuple[str, Unit]
 
 
 def run_unit(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one unit, wherever this process is."""
+    """Run one unit in the current process."""
     module, _, function = name.partition(":")
     if function:
         payload: dict[str, Any] = getattr(importlib.import_module(module), function)(params)
@@ -27,12 +27,12 @@ def run_unit(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ask(job: Job) -> str:
-    """A job as text, to be sent to another process or machine."""
+    """Serialise a job for another process or machine."""
     return json.dumps({"run": job[0], "params": dict(job[1].params), "version": __version__})
 
 
 def answer(question: str) -> str:
-    """Run what :func:`ask` wrote; the payload as text, or the error, since classes of errors do not travel.
+    """Run a job serialised by :func:`ask`; returns the payload or the error as text, as exceptions may not pickle.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def run_local(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, dict[s
 
 
 def make_engine(name: str, processes: int, address: str | None = None) -> Engine:
-    """The engine of that name: ``local``, or ``ray`` on a cluster at ``address`` (without one, on this machine)."""
+    """The engine with that name: ``local``, or ``ray`` on a cluster at ``address`` (by default on this machine)."""
     if name == "local" and address is None:
         return lambda jobs: run_local(jobs, processes)
     if name == "ray":

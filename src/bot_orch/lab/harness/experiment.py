@@ -1,4 +1,4 @@
-"""What an experiment is: settings as data, a pure ``run`` per unit of work, then rows, tables and figures.
+"""Definition of an experiment: settings as data, a pure ``run`` per unit of work, then rows, tables and figures.
 
 Every :class:`Experiment` that a module under :mod:`bot_orch.lab.paper` defines is discovered; no list is kept.
 """
@@ -20,7 +20,7 @@ Payload = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much to run: ``quick`` is for a first look and for tests; ``seeds`` overrides the experiment's own."""
+    """Amount of work: ``quick`` is for a first look and for tests; ``seeds`` overrides the experiment's own."""
 
     quick: bool = False
     seeds: int | None = None
@@ -32,7 +32,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One independent piece of work. ``params`` are plain JSON values and are all that ``run`` gets."""
+    """One independent piece of work. ``params`` are plain JSON values, the only input of ``run``."""
 
     key: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class FigureView:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named set of units and what to make of their results."""
+    """A named set of units, and functions that evaluate their results."""
 
     id: str
     title: str
@@ -84,7 +84,7 @@ def discover() -> dict[str, Experiment]:
 
 
 def find(ids: Sequence[str] | None) -> list[Experiment]:
-    """The experiments named; a prefix such as ``triage`` names all that start with it. None means the default ones."""
+    """The named experiments; a prefix such as ``triage`` selects all that start with it. None selects the defaults."""
     known = discover()
     if not ids:
         return [experiment for experiment in known.values() if experiment.default]

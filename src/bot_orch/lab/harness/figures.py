@@ -1,4 +1,4 @@
-"""How figures look: one style, readable in black and white, saved as PNG and SVG."""
+"""Style of figures: readable in black and white, saved as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def new_figure(rows: int, columns: int, width: float, height: float, **options: 
 
 
 def band(axis: Any, x: Any, mean: Any, *, spread: Any, method: str, label: str | None = None, every: int = 12) -> None:
-    """A line with a shaded band of one ``spread``."""
+    """Draw a line with a shaded band of one ``spread``."""
     look = style(method)
     axis.plot(x, mean, label=label or method, markevery=max(1, len(x) // every), **look)
     axis.fill_between(x, mean - spread, mean + spread, color=look["color"], alpha=0.15, linewidth=0)
@@ -76,7 +76,7 @@ def plot_hull(axis: Any, vertices: Sequence[tuple[float, float]]) -> None:
 
 
 def save_figure(draw: Callable[[], Any], stem: Path, *, formulas: bool = False) -> Saved:
-    """Draw and write ``stem.png`` and ``stem.svg``; the same data give the same bytes.
+    """Draw and write ``stem.png`` and ``stem.svg``; the same data gives the same bytes.
 
     ``formulas`` sets Greek letters and indices in the labels; not for labels that hold names of a user.
     """

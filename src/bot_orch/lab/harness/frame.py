@@ -1,4 +1,4 @@
-"""The frame of every page that experiments write: one file that needs no other."""
+"""The HTML frame of all reports: one self-contained file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SHOWN_AT = 0.62
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """An entry of the navigation: what it leads to, and its sections as (id, title)."""
+    """An entry of the navigation: its target, and its sections as (id, title)."""
 
     id: str
     title: str
@@ -96,19 +96,19 @@ def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: 
 
 
 def fold(summary: str, content: str, hint: str = "", *, ident: str = "") -> str:
-    """Something folded away; ``hint`` tells on the same line what is inside, ``ident`` lets a link lead to it."""
+    """A collapsible element; ``hint`` describes its content on the same line, ``ident`` makes it a link target."""
     named = f' id="{escape(ident)}"' if ident else ""
     told = f" <small>{hint}</small>" if hint else ""
     return f"<details{named}><summary>{summary}{told}</summary>{content}</details>"
 
 
 def scroll_box(table: str) -> str:
-    """A table in a box of its own, which scrolls where the table is wider than the screen."""
+    """Wrap a wide table in a horizontally scrolling box."""
     return f"<div class=scroll>{table}</div>"
 
 
 def facts_table(facts: Mapping[str, str]) -> str:
-    """How a page was made, folded."""
+    """A collapsed table of how a page was made."""
     items = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
     return fold("How this page was made", scroll_box(f"<table class=facts>{items}</table>"))
 

@@ -21,7 +21,7 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """A table as HTML, without and with its count of met numbers, and what decides whether it is folded."""
+    """A table as HTML, with and without its count of matched numbers, and the criteria for folding it."""
 
     title: str
     protocol: str

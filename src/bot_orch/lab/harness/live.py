@@ -18,7 +18,7 @@ from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 
 
 def live(player: Player, setup: Setup) -> Player:
-    """The player of one seed; a policy that the engine would play in a batch gets an orchestrator of its own."""
+    """The player of one seed; a policy that the engine would play in a batch gets a separate orchestrator."""
     if type(player) is not PolicyPlayer:
         return player
     return LivePlayer(player.engine.settings, setup, context=player.shows_context, claims=player.shows_claims)
@@ -67,13 +67,13 @@ class LivePlayer(Player):
         self._with(()).expire([self._made.pop(before.t).id])
 
     def restarted(self) -> Player:
-        """Saved and loaded; the caller still knows the ids of its decisions."""
+        """The player after saving and loading its state; decision ids stay known."""
         if self._router is not None:
             self._router = Orchestrator.from_json(self._router.to_json())
         return self
 
     def _with(self, able: range | list[int] | tuple[()]) -> Orchestrator:
-        """The router, with these agents among its own."""
+        """The router, after adding these agents."""
         if self._router is None:
             self._router = Orchestrator.from_settings(self._settings, [self._agent(index) for index in able])
         elif len(able) > 0:

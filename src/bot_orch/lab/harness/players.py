@@ -1,4 +1,4 @@
-"""Players: entrants at work in a bandit replay; each chooses and learns for all seeds at once."""
+"""Players: running entrants of a bandit replay; each chooses and learns for all seeds at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bot_orch.types import Outcome
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pick:
-    """An agent per seed, and the probabilities ``(seeds, M)`` it was drawn from where they are known.
+    """An agent per seed, and the probabilities ``(seeds, M)`` it was drawn from, if known.
 
     ``audit``: which seeds want the truth about this round; None leaves that to the replay.
     """
@@ -55,17 +55,17 @@ class Player(ABC):
 
     @abstractmethod
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
-        """Learn from what the chosen agents showed."""
+        """Learn from the outcomes of the chosen agents."""
 
     def forget(self, before: RoundContext) -> None:  # noqa: B027
-        """The outcome of a round is not waited for any longer; by default nothing is learned from that."""
+        """Expire the outcome of a round; by default nothing is learned."""
 
     def restarted(self) -> Player:
         """The player as its saved state restores it; by default a copy."""
         return deepcopy(self)
 
     def patience(self, before: RoundContext, agent: int, *, deadline_s: float, rule: PatienceRule = "learned") -> float:
-        """The share of ``deadline_s`` to wait for ``agent`` before another one is asked; half by default, one seed.
+        """The share of ``deadline_s`` to wait for ``agent`` before asking another one; half by default; one seed.
 
         Called after :meth:`choose` and before :meth:`learn`.
         """
@@ -148,7 +148,7 @@ class PolicyPlayer(Player):
         return Pick(drawn.agent, drawn.propensities)
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
-        """Read rewards as the live router reads them, then ``Engine.learn``."""
+        """Read rewards like the live router, then call ``Engine.learn``."""
         drawn = self._made.pop(before.t).drawn
         self._waiting[self._rows, drawn.agent] -= 1.0
         outcomes = after.outcomes()
@@ -167,7 +167,7 @@ class PolicyPlayer(Player):
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
 
     def patience(self, before: RoundContext, agent: int, *, deadline_s: float, rule: PatienceRule = "learned") -> float:
-        """As :meth:`bot_orch.Orchestrator.patience`."""
+        """See :meth:`bot_orch.Orchestrator.patience`."""
         estimate = self._made[before.t].drawn.choice.estimate[0]
         others = np.ones(len(self._names), dtype=bool) if before.eligible is None else before.eligible[0]
         state = row_views(self.parts["completion"], (0,))
@@ -175,7 +175,7 @@ class PolicyPlayer(Player):
 
 
 def reads_features(policy: Policy) -> bool:
-    """Whether a policy keeps anything of the features.
+    """Whether a policy uses features.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def alignment_for(setup: Setup) -> Alignment | None:
 
 
 def _embedded(alignment: Alignment, reference: Floats | None) -> Floats | None:
-    """References of one point each, embedded; NaN rows where a task has none."""
+    """Embedded references of one point each; NaN rows for tasks without one."""
     if reference is None or alignment.reference.source != "task":
         return None
     known: Bools = finite_rows(reference)
@@ -274,7 +274,7 @@ def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> 
 
 @dataclass(frozen=True, slots=True)
 class ClaimThreshold(Policy):
-    """The agent with the largest claim if that reaches ``threshold``, else one of those without a claim, at random.
+    """The agent with the largest claim if it reaches ``threshold``, else a random agent without a claim.
 
     It learns nothing. Where every eligible agent makes a claim, the largest counts; where none does, all are equal.
 
@@ -305,4 +305,4 @@ class ClaimThreshold(Policy):
         return Choice(argmax_ties(value, situation.eligible), value, no_exploration(value))
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Learn nothing."""
+        """Do nothing: the rule does not learn."""

@@ -1,4 +1,4 @@
-"""Score a replay against its baselines, and keep what a comparison of two policies needs.
+"""Score a replay against its baselines, and store the data to compare two policies.
 
 The *hull* is the best that is possible without looking at tasks: at a budget, the best mix of two fixed agents whose
 mean cost is the budget; over all budgets, the upper convex hull of the agents' (mean cost, mean reward).
@@ -157,7 +157,7 @@ def _ran(runtime: RuntimeOutcomes, values: Floats) -> Floats:
 
 
 def budget_baseline(replay: Replay, name: str, budget: float) -> Reader:
-    """``cheapest``, ``hull`` or ``oracle-budget`` on the tasks of the replay, known in hindsight seed by seed.
+    """``cheapest``, ``hull`` or ``oracle-budget`` on the tasks of the replay, in hindsight per seed.
 
     ``hull`` gives expected values of the best mix of two fixed agents.
     """
@@ -237,7 +237,7 @@ def score(
 
 
 def _gap(replay: Replay, par10: Floats) -> Floats:
-    """How much of the way from the oracle to the best single agent is lost, seed by seed."""
+    """Relative loss between the oracle (0) and the best single agent (1), per seed."""
     values = -_aims(replay)["par10"]
     single, oracle = (_known_mean(baseline(replay, name, by=-values)(values)) for name in ("best-single", "oracle"))
     room = float((single - oracle).mean())
@@ -260,7 +260,7 @@ def _extras(replay: Replay, feature_time: bool) -> dict[str, Floats]:
 
 
 def _curve(gain: Floats, scale: float) -> dict[str, list[float]]:
-    """Normalised reward so far, at up to sixty rounds."""
+    """Cumulative normalised reward at up to sixty rounds."""
     at = np.unique(np.linspace(0, len(gain) - 1, min(_POINTS, len(gain))).round().astype(int))
     so_far = np.cumsum(gain, axis=0)[at] / (at[:, None] + 1.0) / scale
     spread = so_far.std(axis=1, ddof=1) if gain.shape[1] > 1 else np.zeros(len(at))
@@ -329,7 +329,7 @@ def task_groups(matrix: Matrix) -> Ints:
 
 
 def net_weight(replay: Replay) -> float:
-    """Reward units per dollar: the cost weight, or what a further dollar buys from fixed agents at the budget."""
+    """Reward units per dollar: the cost weight, or the marginal reward of a dollar at the budget."""
     if replay.matrix.cost_usd is None:
         return 0.0
     if replay.setup.cost_weight or replay.setup.budget_usd is None:
@@ -353,7 +353,7 @@ def shadow_price(vertices: list[tuple[float, float]], budget: float) -> float:
 
 
 def fixed_agent(replay: Replay, agent: int) -> Reader:
-    """Always the same agent; a task it cannot take goes to a random one that can."""
+    """Always the same agent; a task it cannot take goes to a random eligible one."""
     eligible = replay.matrix.eligible
 
     def read(values: Floats) -> Floats:
@@ -367,7 +367,7 @@ def fixed_agent(replay: Replay, agent: int) -> Reader:
 
 
 def agents_on_plane(replay: Replay) -> dict[str, Any]:
-    """``fixed``: names, dollars and reward of every agent and the hull of them; nothing where dollars are unknown."""
+    """``fixed``: names, dollars and rewards of all agents and their hull; empty if dollars are unknown."""
     if replay.matrix.cost_usd is None:
         return {}
     return {"fixed": {"names": list(replay.matrix.agents), **fixed_agents(replay)}}

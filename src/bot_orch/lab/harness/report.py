@@ -70,7 +70,7 @@ _LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An experiment and everything to show of it."""
+    """An experiment and everything to show about it."""
 
     experiment: Experiment
     rows: Sequence[ResultRow]
@@ -140,7 +140,7 @@ def _synthetic_answer(rows: Sequence[ResultRow]) -> list[str]:
 
 
 def _first_places(rows: Sequence[ResultRow]) -> tuple[int, int]:
-    """In how many environments and metrics BOT-Orch has the best mean of the four methods, and of how many."""
+    """Number of environments and metrics in which BOT-Orch has the best mean of the four methods, and the total."""
     best: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         if row.method in _METHODS and row.paper is not None:
@@ -164,7 +164,7 @@ def _fully(found: Agreement) -> str:
 
 
 def _draw_answer(groups: Mapping[str, Sequence[ResultRow]]) -> Any:
-    """Published numbers as dots: z along, one line per group of tables."""
+    """Plot published numbers as dots by z score, one line per group of tables."""
     shown = {name: [r for r in rows if r.z is not None] for name, rows in groups.items()}
     shown = {name: rows for name, rows in shown.items() if rows}
     figure, axes = new_figure(1, 1, 9.0, 0.7 * len(shown) + 0.9)
@@ -185,7 +185,7 @@ def _draw_answer(groups: Mapping[str, Sequence[ResultRow]]) -> Any:
 
 
 def _chapters(sections: Sequence[Section]) -> dict[str, list[Section]]:
-    """Sections by chapter, in reading order; what has no chapter stands last."""
+    """Sections by chapter, in reading order; those without a chapter come last."""
     found: dict[str, list[Section]] = {}
     for section in sections:
         first = section.experiment.id.split("-")[0]
@@ -194,7 +194,7 @@ def _chapters(sections: Sequence[Section]) -> dict[str, list[Section]]:
 
 
 def _short(title: str) -> str:
-    """A title without the words that its chapter says already."""
+    """A title without the words of its chapter."""
     start, colon, rest = title.partition(": ")
     return rest[:1].upper() + rest[1:] if colon and start in ("Triage", "Synthetic") else title
 
@@ -268,7 +268,7 @@ def _section(section: Section) -> str:
 
 
 def _extras(figures: Sequence[str], tables: Sequence[Laid], *, hints: Sequence[str]) -> str:
-    """What is not shown, behind one fold: figures, then tables."""
+    """Everything not shown directly, in one collapsed element: figures, then tables."""
     counts = [_count(number, noun) for number, noun in ((len(figures), "figure"), (len(tables), "table")) if number]
     if not counts:
         return ""
@@ -286,7 +286,7 @@ def _chips(section: Section) -> str:
 
 
 def _notes(section: Section) -> list[str]:
-    """Sentences computed from the results; verdicts all, of others the first few."""
+    """Sentences computed from the results: all verdicts, and the first few others."""
     verdict = {row.method: VERDICTS.get(row.mean) for row in section.rows if row.metric == "verdict"}
     notes, tables = [], []
     for note in section.notes:
@@ -305,12 +305,12 @@ def _notes(section: Section) -> list[str]:
 
 
 def _shown(tables: Sequence[Laid], *, told: bool) -> list[Laid]:
-    """Tables that are not folded: all with published numbers, or the first where nothing else is shown."""
+    """Tables that are not collapsed: all with published numbers, or the first if nothing else is shown."""
     return [table for table in tables if table.published] or ([] if told else list(tables[:1]))
 
 
 def _grid(tables: Iterable[Laid], *, named: bool, counted: bool) -> str:
-    """Tables side by side, those of one protocol under its name; the section counts for tables that it shows."""
+    """Tables side by side, grouped by protocol."""
     parts = []
     for protocol, members in groupby(tables, key=lambda table: table.protocol):
         inner = "".join(table.counted if counted else table.html for table in members)

@@ -38,7 +38,7 @@ class Plan:
     address: str | None = None
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
-        """Run jobs on the engine asked for."""
+        """Run jobs on the selected engine."""
         if self.engine == "local" and self.address is None:
             return run_local(jobs, self.jobs)
         return make_engine(self.engine, self.jobs, self.address)(jobs)
@@ -50,7 +50,7 @@ class Plan:
 
 
 def reproduce(plan: Plan, progress: Progress) -> Path:
-    """Run what is missing, then write tables, figures and the report; returns the report's path."""
+    """Run missing units, then write tables, figures and the report; returns the report's path."""
     begun_s = time.perf_counter()
     open_folder(plan.out, plan.settings(), force=plan.force)
     jobs = [(experiment.id, unit) for experiment in plan.experiments for unit in experiment.units(plan.scale)]
@@ -66,7 +66,7 @@ def reproduce(plan: Plan, progress: Progress) -> Path:
 
 
 def open_folder(out: Path, wanted: Mapping[str, Any], *, force: bool = False, table: str = _TABLES) -> None:
-    """Make ``out`` ready for a run with these settings; refuses to overwrite a finished run or to mix two.
+    """Prepare ``out`` for a run with these settings; refuses to overwrite a finished run or to mix two.
 
     ``table`` is the file whose presence means that a run is complete.
     """
@@ -94,7 +94,7 @@ def _read_settings(path: Path) -> Any:
 def run_missing(
     out: Path, jobs: Sequence[Job], run: Engine, *, progress: Progress
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """Run the jobs that the folder's log does not hold, appending each as it finishes; every payload by job."""
+    """Run the jobs missing from the folder's log, appending each as it finishes; returns every payload by job."""
     log = out / _LOG
     done = _read_log(log)
     missing = [job for job in jobs if (job[0], job[1].key) not in done]
@@ -176,7 +176,7 @@ def _section(plan: Plan, experiment: Experiment, done: dict[tuple[str, str], dic
 
 
 def _concluded(sections: Sequence[Section]) -> list[Section]:
-    """The sections, with what follows from the rows of all of them."""
+    """The sections, extended by conclusions from the rows of all of them."""
     rows = [row for section in sections for row in section.rows]
     found = []
     for section in sections:

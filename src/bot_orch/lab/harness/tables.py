@@ -1,4 +1,4 @@
-"""Results in long form: one row per number, with the published one, and how many of those are met.
+"""Results in long form: one row per number, with the published value, and counts of agreement.
 
 Our runs have more seeds than the paper's, so they give the law of what the paper's number of seeds would show. A cell
 is *inside* if the published mean lies in the 95 % interval of a mean over the published number of seeds, computed from
@@ -39,7 +39,7 @@ _ROUNDED = 5e-4  # accuracies are printed to three digits
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number of the paper: mean and what it prints after the plus-minus sign.
+    """A published number: its mean, and the value after the plus-minus sign.
 
     ``spread_is`` says what that is: the standard deviation over seeds (``sd``) or the half width of a 95 % confidence
     interval of the mean (``ci95``). The paper calls both a 95 % CI; the claims ledger computes which is which.
@@ -94,7 +94,7 @@ class ResultRow:
 
     @property
     def predicted(self) -> tuple[float, float] | None:
-        """95 % interval of a mean over the paper's number of seeds; None where nothing is published.
+        """95 % interval of a mean over the paper's number of seeds; None without a published value.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class ResultRow:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the published mean lies in that interval, up to rounding; None where there is none."""
+        """Whether the published mean lies in that interval, up to rounding; None without one."""
         if self.paper is None or self.predicted is None:
             return None
         low, high = self.predicted
@@ -118,7 +118,7 @@ class ResultRow:
 
     @property
     def spread_inside(self) -> bool | None:
-        """Whether the published spread is what as many seeds of ours would show; None where there is none."""
+        """Whether the published spread is consistent with as many seeds of ours; None without one."""
         if self.paper is None or self.seeds < 2 or self.paper.seeds < 2 or self.std == 0.0:
             return None
         n = self.paper.seeds - 1
@@ -127,7 +127,7 @@ class ResultRow:
 
     @property
     def z(self) -> float | None:
-        """Difference of the means over its standard error, both errors counted; None where nothing is published."""
+        """Difference of the means over its standard error, counting both errors; None without a published value."""
         if self.paper is None or self.seeds < 2 or self.basis == "elsewhere":
             return None
         error = math.hypot(self.std / math.sqrt(self.seeds), self.paper.error)
@@ -145,7 +145,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """How a part of the rows is laid out in the report.
+    """Layout of a subset of the rows in the report.
 
     ``down`` is what changes from line to line, ``across`` what changes from column to column: ``environment``,
     ``method`` or ``lambda``. ``lines`` and ``columns`` pick and order them; empty means all.
@@ -175,7 +175,7 @@ def rows_from_seeds(
     compare: bool = True,
     basis: Mapping[str, Basis] | None = None,
 ) -> list[ResultRow]:
-    """One row per metric from its values over seeds; ``compare`` looks the published number up.
+    """One row per metric from its values over seeds; ``compare`` looks up the published number.
 
     ``basis`` names, by metric, how the number stands to the published one; a prediction where it says nothing.
     """
@@ -222,7 +222,7 @@ def to_csv(rows: Iterable[ResultRow]) -> str:
 
 @lru_cache(maxsize=1)
 def _published() -> dict[tuple[str, str, str, float, str], Published]:
-    """Every ``published.csv`` in the folder of an experiment; none is named here."""
+    """The numbers of every ``published.csv`` in the folders of experiments."""
     found = {}
     for file in _files_named("published.csv", files("bot_orch.lab")):
         for line in csv.DictReader(file.read_text().splitlines()):
@@ -275,7 +275,7 @@ class Agreement:
 
 
 def agreement(rows: Iterable[ResultRow], basis: Basis | None = None) -> Agreement:
-    """Count published numbers of the same data: all that no other table contradicts, or those of one basis."""
+    """Count matched published numbers: all that no other table contradicts, or those of one basis."""
     apart = ("elsewhere", "contradicted") if basis is None else ("elsewhere",)
     counted = [row for row in rows if row.paper is not None and row.basis not in apart]
     chosen = [row for row in counted if basis in (None, row.basis)]
@@ -290,7 +290,7 @@ def agreement(rows: Iterable[ResultRow], basis: Basis | None = None) -> Agreemen
 
 
 def agreement_words(rows: Sequence[ResultRow]) -> list[str]:
-    """One sentence per basis that occurs; empty if nothing of it is published."""
+    """One sentence per basis; empty without published numbers."""
     said = []
     for basis, name in _NAMES.items():
         found = agreement(rows, basis)

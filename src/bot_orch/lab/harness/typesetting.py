@@ -1,4 +1,4 @@
-"""Formulas in the sentences of the report: Greek letters, indices, powers and roots as HTML shows them.
+"""Formulas in the sentences of the report: Greek letters, indices, powers and roots as HTML.
 
 Sentences are written in plain text, formulas in them as one would type them: ``sigma sqrt(2 ln 2)``, ``eta_t ~
 t^-1/2``. ``beta``, ``gamma`` and ``delta`` name distributions and causes too, so only an index, a power or ``$...$``
@@ -56,7 +56,7 @@ def typeset(html: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text without the marks of formulas, for places that hold no markup."""
+    """The text without formula marks, for places without markup."""
     return _MARKED.sub(r"\1", text)
 
 
@@ -80,7 +80,7 @@ def _formulas(text: str) -> str:
 
 
 def _scripted(found: re.Match[str]) -> str:
-    """A letter with its index and power; a letter without either is left as it is."""
+    """A letter with its index and power; unchanged without either."""
     base, low, high = found["base"] or "", found["low"], found["high"]
     if not low and not high:
         return found[0]

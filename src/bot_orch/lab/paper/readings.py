@@ -1,4 +1,4 @@
-"""Which reading of the paper reproduces which of its tables: what each changes, and its z scores."""
+"""Readings of the paper: what each changes, and how well it reproduces the tables, as z scores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TRIAGE_ETA = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A choice for everything that the paper leaves open; None for eta is the shipped value of the table."""
+    """A choice for everything that the paper leaves open; eta None is the shipped value of the table."""
 
     order: FeedbackMode = "bandit"
     history: History = MeanReward()  # noqa: RUF009  (frozen)
@@ -86,7 +86,7 @@ def policy(reading: Reading, table: str, *, iid: bool, aligned: bool) -> Policy:
 
 
 def _key(reading: Reading, table: str) -> tuple[object, ...]:
-    """What of a reading a table depends on: triage has no noise, and ablations set lambda themselves."""
+    """The parts of a reading that a table depends on: triage has no noise, and ablations set lambda themselves."""
     learns = (reading.order, reading.history, eta_of(reading, table))
     noise = () if table.startswith("triage") else (reading.noise, reading.level)
     return (*learns, *noise, *((reading.lambda_,) if table == "synthetic" else ()))
@@ -100,7 +100,7 @@ Played = tuple[str, str, float, dict[str, list[float]]]  # environment, method, 
 
 
 def run_reading(params: Mapping[str, Any]) -> dict[str, Any]:
-    """One reading against one table: z scores, and the net utility of BOT-Orch as the main tables print it."""
+    """Evaluate one reading on one table: z scores, and the net utility of BOT-Orch as in the main tables."""
     reading, table = READINGS[params["reading"]], params["table"]
     play = _triage if table.startswith("triage") else _synthetic
     z: list[float] = []

@@ -35,7 +35,7 @@ def places(rows: Iterable[ResultRow]) -> list[tuple[str, str]]:
 
 
 def headline(sweep: Sweep, rows: Sequence[ResultRow]) -> str:
-    """The metric to look at first: net utility where alignment counts, else reward."""
+    """The primary metric: net utility if alignment counts, else reward."""
     return "net_utility" if sweep.score_lambda > 0.0 and any(r.metric == "net_utility" for r in rows) else "reward"
 
 

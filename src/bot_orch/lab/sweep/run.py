@@ -24,7 +24,7 @@ _RUN = f"{__name__}:run_cell"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a sweep left in its folder; ``figure`` is None where there is nothing to draw with."""
+    """Files written by a sweep; ``figure`` is None without a plotting library."""
 
     tables: Path
     summary: Path
@@ -34,7 +34,7 @@ class Written:
 
 
 def run_cell(params: Mapping[str, Any]) -> dict[str, Any]:
-    """One block of seeds of one cell; every metric, seed by seed."""
+    """Run one block of seeds of one cell; returns every metric per seed."""
     first, last = params["seeds"]
     trial = Trial(range(first, last), params["rounds"], lambda_=params["lambda"], score_lambda=params["score_lambda"])
     policy = build(params["policy"], params["policy_settings"])
@@ -43,7 +43,7 @@ def run_cell(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_sweep(sweep: Sweep, out: Path, engine: Engine, *, progress: Progress, force: bool = False) -> Written:
-    """Run what is missing, then write the summary, the figure and the table."""
+    """Run missing units, then write the summary, the figure and the table."""
     sweep.check()
     open_folder(out, json.loads(json.dumps({"sweep": sweep.settings(), "version": __version__})), force=force)
     units = [(cell, sweep.units(cell)) for cell in sweep.cells()]

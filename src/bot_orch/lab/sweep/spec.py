@@ -1,4 +1,4 @@
-"""What a sweep is: a grid of policies, environments, lambdas and rounds over seeds, read from a file and checked."""
+"""Definition of a sweep: a grid of policies, environments, lambdas and rounds over seeds, read from a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bot_orch.strict import read
 
 
 def check_keys(where: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse a key that is not known.
+    """Refuse unknown keys.
 
     Examples
     --------
@@ -41,14 +41,14 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def mapping(where: str, value: Any) -> dict[str, Any]:
-    """``value`` if it is a mapping with text keys."""
+    """Return ``value`` if it is a mapping with text keys, else raise an error."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise InvalidInputError(where, f"is {value!r}", "write keys and values, such as seeds: 20")
     return value
 
 
 def listed(where: str, value: Any) -> list[Any]:
-    """A list, or one thing as a list of one; never empty."""
+    """A non-empty list, or a single value as a list of one."""
     items = value if isinstance(value, list) else [value]
     if not items:
         raise InvalidInputError(where, "is empty", "name at least one")
@@ -56,7 +56,7 @@ def listed(where: str, value: Any) -> list[Any]:
 
 
 def text(where: str, value: Any) -> str:
-    """``value`` if it is text, not empty."""
+    """Return ``value`` if it is a non-empty text, else raise an error."""
     if not isinstance(value, str) or not value:
         raise InvalidInputError(where, f"is {value!r}", "write a name")
     return value
@@ -70,7 +70,7 @@ def number(where: str, value: Any) -> float:
 
 
 def count(where: str, value: Any, most: float = math.inf) -> int:
-    """``value`` if it is a whole number, 1 or more."""
+    """Return ``value`` if it is an integer from 1 to ``most``, else raise an error."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         range_ = "1 or more" if most == math.inf else f"1 to {most:,}"
         raise InvalidInputError(where, f"is {value!r}", f"write a whole number, {range_}")
@@ -90,7 +90,7 @@ _FAMILIES = {"estimator": "estimator", "history": "history"}
 
 @dataclass(frozen=True, slots=True)
 class SweepEntrant:
-    """A policy with settings, and what results call it."""
+    """A policy with settings, and its label in results."""
 
     label: str
     name: str
@@ -99,7 +99,7 @@ class SweepEntrant:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An environment with settings, what results call it and its protocol, and which data it reads."""
+    """An environment with settings, its label and protocol in results, and the data it reads."""
 
     label: str
     name: str
@@ -138,7 +138,7 @@ class Sweep:
     seeds_per_unit: int | None = None
 
     def cells(self) -> Iterator[SweepCell]:
-        """Every combination; where lambda can change nothing, once, with 0."""
+        """Every combination; only lambda 0 where lambda has no effect."""
         known = environments()
         for place in self.places:
             aligned = known[place.name].aligned(place.settings)
@@ -148,7 +148,7 @@ class Sweep:
                     yield SweepCell(entrant, place, value)
 
     def units(self, cell: SweepCell) -> list[Unit]:
-        """A cell in blocks of seeds; a block is what one worker runs."""
+        """A cell split into blocks of seeds, one per worker."""
         block = self._block(cell)
         params = {
             "policy": cell.entrant.name,
@@ -177,7 +177,7 @@ class Sweep:
                 raise InvalidInputError(f"{c.label} in {p.label}", str(error), "correct the settings") from error
 
     def settings(self) -> dict[str, Any]:
-        """What determines the results, as plain data; matrices by their contents, not by where they lie."""
+        """Everything that determines the results, as plain data; matrices by contents, not by path."""
         return {
             "name": self.name,
             "policies": [[c.label, c.name, dict(c.settings)] for c in self.entrants],
@@ -200,7 +200,7 @@ class Sweep:
 
 
 def build(name: str, settings: Mapping[str, Any]) -> Policy:
-    """A policy from plain settings; ``{id: mean, prior: 2}`` stands for an estimator, a history or a schedule."""
+    """Build a policy from plain settings; ``{id: mean, prior: 2}`` stands for an estimator, a history or a schedule."""
     policy: Policy = make_policy(name, **{key: _part(key, value) for key, value in settings.items()})
     return policy
 

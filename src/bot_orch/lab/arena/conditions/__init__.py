@@ -1,4 +1,4 @@
-"""Conditions: what may go wrong in traffic, each defined once, as a change of the replay that everybody plays."""
+"""Conditions: problems that may occur in traffic, each defined once as a change of the replay."""
 
 from bot_orch.lab.arena.conditions.catalog import CONDITIONS, PLAIN, Condition, find_conditions
 from bot_orch.lab.arena.conditions.play import play_staged, staged

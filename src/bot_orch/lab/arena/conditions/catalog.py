@@ -19,7 +19,7 @@ Change = Callable[[Stage, np.random.Generator], Stage]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What happens in the replay: a name (``group`` or ``group/variant``), a sentence, and the change of a stage.
+    """A change of the replay: a name (``group`` or ``group/variant``), a description, and a function on stages.
 
     ``draws``: the condition whose random numbers it shares.
     """
@@ -66,7 +66,7 @@ CONDITIONS: dict[str, Condition] = {condition.name: condition for condition in _
 
 
 def find_conditions(names: Sequence[str]) -> list[str]:
-    """Conditions by name, by group or ``all``, behind ``plain``, the replay as it is, which is always played.
+    """Conditions by name, by group or ``all``, after ``plain``, the unchanged replay, which is always played.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What conditions change: when outcomes come, if at all; what agents do and when they join; the run itself."""
+"""Changes made by conditions: delays and losses of outcomes, behaviour and arrival of agents, restarts."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ BY_AGENT = (
 
 
 def drifting(stage: Stage, _rng: np.random.Generator) -> Stage:
-    """Half-way the agents change places: the best one does what the worst did, the second best what the second worst
+    """Half-way the agents swap places: the best one behaves like the worst, the second best like the second worst
     did, and so on, with all that comes with it (times, dollars, outputs, claims).
     """
     half, matrix = stage.rounds // 2, stage.matrix
@@ -111,7 +111,7 @@ def drifting(stage: Stage, _rng: np.random.Generator) -> Stage:
 
 
 def cold_start(stage: Stage, _rng: np.random.Generator) -> Stage:
-    """The best agent joins after a third of the rounds, the middling one after two thirds."""
+    """The best agent joins after a third of the rounds, the median one after two thirds."""
     reward, ranking = stage.matrix.reward.copy(), stage.ranking
     reward[: stage.rounds // 3, ranking[0]] = np.nan
     if stage.matrix.n_agents > 3:
@@ -135,7 +135,7 @@ _REDRAWN = 0.1
 
 
 def restart(stage: Stage, rng: np.random.Generator) -> Stage:
-    """As ``delayed``, and after one and two thirds of the rounds the router is started again from its saved state."""
+    """Like ``delayed``, and the router restarts from its saved state after one and two thirds of the rounds."""
     return replace(delayed(stage, rng), restarts=(stage.rounds // 3, 2 * stage.rounds // 3))
 
 

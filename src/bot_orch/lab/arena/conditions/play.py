@@ -19,7 +19,7 @@ from bot_orch.rng import generator
 
 
 def rounds_under(condition: str, asked: int | None, rounds: int) -> int:
-    """How many rounds a condition plays: ``long`` 20 000, or ten times the number asked for, the others ``rounds``.
+    """Number of rounds of a condition: for ``long`` 20 000, or ten times the requested number, else ``rounds``.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def staged(matrix: Matrix, condition: str, order: Order, *, rounds: int, seeds: 
 
 
 def play_staged(build: Callable[[Setup], Player], replay: StagedReplay) -> ReplayTrace:
-    """Play every seed on its own: each waits for its own outcomes."""
+    """Play every seed separately, as each has its own delays."""
     traces = []
     for index in range(len(replay.seeds)):
         one = replay.only(index)
@@ -55,7 +55,7 @@ def play_staged(build: Callable[[Setup], Player], replay: StagedReplay) -> Repla
 
 
 def score_staged(build: Callable[[Setup], Player], replay: StagedReplay) -> dict[str, Any]:
-    """Play and score; with restarts also ``unchanged``, the share of rounds chosen as without them."""
+    """Play and score; with restarts also ``unchanged``, the share of identical choices without restarts."""
     trace, truth = play_staged(build, replay), replay.scored()
     uses_features = build(replay.only(0).setup).uses_features
     found = score(truth, chosen(truth, trace.agent), feature_time=uses_features)

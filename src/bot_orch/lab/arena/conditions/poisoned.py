@@ -32,7 +32,7 @@ _MOST = 20
 
 
 def poisoned(stage: Stage, rng: np.random.Generator, *, kind: str) -> Stage:
-    """The stage with cheats of one kind as further agents."""
+    """The stage with cheats of one kind as additional agents."""
     honest, cheats = stage.matrix.n_agents, CHEATS[kind]
     if kind == "collusion":
         cheats *= min(honest, _MOST)
@@ -66,7 +66,7 @@ def poisoned(stage: Stage, rng: np.random.Generator, *, kind: str) -> Stage:
 
 
 def _cheats(stage: Stage, kind: str, count: int, *, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """What the judge gives the cheats, and what they are worth, ``(rounds, count)``."""
+    """The judge's rewards and the true values of the cheats, ``(rounds, count)`` each."""
     best, worst = stage.matrix.reward[:, stage.ranking[0]], stage.matrix.reward[:, stage.ranking[-1]]
     level = 0.5 * (1.0 + float(np.nanmean(best)))
     shape = (stage.rounds, count)
@@ -82,7 +82,7 @@ def _cheats(stage: Stage, kind: str, count: int, *, rng: np.random.Generator) ->
 
 
 def _padded(values: Floats | None, count: int, *, missing: bool = False) -> Floats | None:
-    """Further columns: those of a typical agent, or unknown."""
+    """Append columns for the cheats: copies of a typical agent, or unknown."""
     if values is None:
         return None
     column = np.full((len(values), 1), np.nan if missing else np.nanmean(values))

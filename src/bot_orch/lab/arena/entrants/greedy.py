@@ -25,7 +25,7 @@ from bot_orch.rng import uniform
 
 
 def pool_size(agents: int, rounds: int | None) -> int:
-    """Twice the root of the number of rounds, rounded up, and no more than there are agents; all if it is not known.
+    """Twice the square root of the number of rounds, rounded up, at most all agents; all if it is unknown.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def pool_size(agents: int, rounds: int | None) -> int:
 
 
 class Greedy(Player):
-    """Every agent of a pool once, in random order, then the one with the largest mean reward; ties at random.
+    """Tries every agent of a pool once in random order, then takes the largest mean reward; ties at random.
 
     An agent whose first outcome has not come is not chosen again while another of the pool has one. Where no agent of
     the pool can take a task, all that can are the pool of that round.
@@ -58,7 +58,7 @@ class Greedy(Player):
         self.pool: Bools = drawn.argsort(axis=1).argsort(axis=1) < size
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
-        """One draw among the agents with the largest mean; one that was never tried is above all of them."""
+        """Draw among the agents with the largest mean; untried agents come first."""
         can = self._everyone if before.eligible is None else before.eligible
         among = self.pool & can
         among = np.where(among.any(axis=1, keepdims=True), among, can)

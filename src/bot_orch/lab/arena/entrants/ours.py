@@ -1,4 +1,4 @@
-"""Our policies with other settings than their defaults; the registry adds each with its defaults."""
+"""Our policies with settings other than the defaults; the registry adds each with its defaults."""
 
 from __future__ import annotations
 

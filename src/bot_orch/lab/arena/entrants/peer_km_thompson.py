@@ -49,7 +49,7 @@ class _Replicate:
 
 
 class KaplanMeierThompson(Learner):
-    """The decisions of one seed and the replicates of what was learned from them."""
+    """The decisions of one seed, and bootstrap replicates of the model fitted to them."""
 
     def __init__(self, setup: Setup, seed: int) -> None:
         self._agents, self._width = setup.agents, setup.features + 1
@@ -119,7 +119,7 @@ class KaplanMeierThompson(Learner):
 
 
 def _share(replicate: _Replicate, x: Floats, arm: Ints, *, waited: Ints) -> Floats:
-    """How likely every decision is a success, given that nothing was heard of it for so long."""
+    """Probability that each decision is a success, given how long it has been silent."""
     p = np.clip((replicate.theta[arm] * x).sum(axis=1), _EDGE, 1.0 - _EDGE)
     late, never = (
         curve[np.minimum(waited, len(curve) - 1)] if len(curve) else np.ones(len(waited))

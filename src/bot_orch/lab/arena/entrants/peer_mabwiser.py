@@ -17,7 +17,7 @@ _SETTINGS = {"mabwiser-linucb": ("LinUCB", 0.3), "mabwiser-lints": ("LinTS", 0.2
 
 
 class MabWiser(Learner):
-    """One MAB object. It must be fitted before it predicts, so the first pull is at random."""
+    """Wraps one MAB object. It must be fitted before it predicts, so the first pull is random."""
 
     dense_words = True
 

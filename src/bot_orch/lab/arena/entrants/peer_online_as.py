@@ -23,7 +23,7 @@ from bot_orch.survival.causes import Cause
 
 
 class _RuntimePlayer(Player):
-    """Reads features, prepared in hindsight, and runtimes. Every agent is asked once before a model decides."""
+    """Reads features, prepared in hindsight, and runtimes. Every agent is tried once before a model decides."""
 
     def __init__(self, name: str, setup: Setup) -> None:
         self._name, self._setup = name, setup
@@ -31,7 +31,7 @@ class _RuntimePlayer(Player):
         self.uses_features = setup.features > 0
 
     def cutoff_of(self, before: RoundContext) -> Floats:
-        """Seconds that each run is watched at most."""
+        """Maximum seconds per run."""
         if before.cutoff_s is None:
             raise InvalidInputError(
                 "--policies", f"{self._name} learns from runtimes", "leave it out for this data set"
@@ -39,7 +39,7 @@ class _RuntimePlayer(Player):
         return before.cutoff_s
 
     def watched_s(self, before: RoundContext, after: RoundOutcome) -> Floats:
-        """What a run without completion is learned as: the time it was watched, the cutoff for a failure."""
+        """The learned time of a run without completion: the observed time if censored, the cutoff for a failure."""
         censored = np.asarray(after.cause) == Cause.CENSORED
         return np.where(censored, np.asarray(after.elapsed_s), self.cutoff_of(before))
 

@@ -16,7 +16,7 @@ from bot_orch.rng import derive_key, uniform
 
 
 class River(Learner):
-    """One policy. Thompson sampling there counts wins, so a reward in between is a win with that probability."""
+    """Wraps one policy. River's Thompson sampling counts wins, so a reward is a win with that probability."""
 
     def __init__(self, kind: str, setup: Setup, seed: int) -> None:
         try:

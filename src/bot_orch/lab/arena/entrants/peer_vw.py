@@ -32,7 +32,7 @@ _SETTINGS = {
 
 
 class VowpalWabbit(Learner):
-    """One workspace; draws from the probabilities it predicts and learns with the one it drew with."""
+    """Wraps one workspace; draws from its predicted probabilities and learns with the drawn one."""
 
     reads_words = True
 

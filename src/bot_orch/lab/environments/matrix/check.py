@@ -1,4 +1,4 @@
-"""What an array of a matrix file must look like; each refusal names the array and says what to do."""
+"""Validation of arrays in a matrix file; each error names the array and the remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(name: str, raw: Array) -> Floats:
 
 
 def check_shape(name: str, values: Array, shape: tuple[int | None, ...], *, words: str) -> None:
-    """Refuse another shape; ``None`` allows any length. ``words`` says the shape in the user's terms."""
+    """Refuse other shapes; ``None`` allows any length. ``words`` describes the shape in the user's terms."""
     fits = values.ndim == len(shape) and all(
         n is None or n == have for n, have in zip(shape, values.shape, strict=True)
     )
@@ -35,7 +35,7 @@ def check_shape(name: str, values: Array, shape: tuple[int | None, ...], *, word
 
 
 def in_unit(name: str, values: Floats) -> Floats:
-    """Values in [0, 1] or NaN, not all of them NaN; what rounding put outside is put back.
+    """Check that values are in [0, 1] or NaN, but not all NaN; rounding errors are clipped.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the tasks of a matrix bring: raw inputs, as a user hands them to a live router, and a context for peers.
+"""Inputs of a matrix's tasks: raw, as passed to a live router, and a prepared context for peers.
 
 Our policies get the inputs and prepare them themselves, online (:mod:`bot_orch.core.context`). Libraries that bring no
 preparation get a context that is prepared in hindsight, from the features of all tasks of the matrix at once, never
@@ -85,7 +85,7 @@ def _kurtosis(columns: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """Raw numbers of tasks: their own features first, NaN where one is missing, then those of their texts.
+    """Raw features of tasks: their own first, NaN where missing, then those of their texts.
 
     Attributes
     ----------
@@ -103,13 +103,13 @@ class Inputs:
 
     @property
     def words(self) -> int:
-        """How many of the last numbers are word codes."""
+        """Number of trailing word codes."""
         return TextFeatures.parse(self.text).words if self.text else 0
 
 
 @lru_cache(maxsize=4)
 def inputs_of(matrix: Matrix) -> Inputs | None:
-    """What a user would hand over with the tasks, or None; nothing depends on other tasks.
+    """The inputs that a user would pass with the tasks, or None; independent of other tasks.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def inputs_of(matrix: Matrix) -> Inputs | None:
 
 @lru_cache(maxsize=4)
 def context_of(matrix: Matrix) -> Floats | None:
-    """Context ``(T, d)`` prepared in hindsight, for peers that bring no preparation, or None; it may take seconds.
+    """Context ``(T, d)`` prepared in hindsight, for peers without their own preparation, or None; may take seconds.
 
     Features and text go through :func:`~bot_orch.lab.environments.matrix.context.prepare` with all tasks of the
     matrix at once. Word codes are spread over as many columns before.
@@ -140,7 +140,7 @@ def context_of(matrix: Matrix) -> Floats | None:
 
 
 def encoded_texts(texts: npt.NDArray[np.str_], encoder: str = "builtin") -> Floats:
-    """What the encoder gives for every text, ``(T, width)``; equal texts are encoded once.
+    """Encoded features of every text, ``(T, width)``; equal texts are encoded once.
 
     Examples
     --------

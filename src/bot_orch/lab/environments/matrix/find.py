@@ -18,7 +18,7 @@ _REMEDY = "pass .csv, .parquet or .npz files, or folders of them"
 
 
 def data_paths() -> list[Path]:
-    """The paths in ``BOT_ORCH_DATA``, a list with the separator of ``PATH``; empty if it is not set."""
+    """The paths in ``BOT_ORCH_DATA``, separated like ``PATH``; empty if it is not set."""
     return [Path(word) for word in os.environ.get("BOT_ORCH_DATA", "").split(os.pathsep) if word]
 
 
@@ -55,7 +55,7 @@ def _expand_one(path: Path, tell: Callable[[str], None] | None) -> list[Path]:
 
 
 def _in_folder(folder: Path, tell: Callable[[str], None] | None) -> list[Path]:
-    """Archives; tables only where there are none, as they often lie there as descriptions."""
+    """Archives, or tables if there are none, as tables often accompany archives as descriptions."""
     seen = sorted(child for child in folder.iterdir() if not child.name.startswith("."))  # hidden: not data sets
     archives = [child for child in seen if child.suffix == ".npz"]
     tables = [child for child in seen if child.suffix.lower() in SUFFIXES and child.is_file()]
@@ -68,12 +68,12 @@ def _in_folder(folder: Path, tell: Callable[[str], None] | None) -> list[Path]:
 
 
 def dataset_name(path: Path) -> str:
-    """What results call the data set."""
+    """The name of the data set in results."""
     return path.stem if path.suffix.lower() in (".npz", *SUFFIXES) else path.resolve().name
 
 
 def fingerprint(path: Path) -> str:
-    """A digest of the contents of a file, wherever it lies."""
+    """A digest of the contents of a file."""
     return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
@@ -94,7 +94,7 @@ def _one(path: Path) -> list[Path]:
 
 
 def load_matrix(path: Path) -> Matrix:
-    """Read a file; the last few are kept in memory."""
+    """Read a file; recent ones are cached."""
     return _load(path.resolve(), path.stat().st_mtime_ns)
 
 

@@ -1,4 +1,4 @@
-"""A matrix of outcomes: T tasks, M agents, what each agent would have earned on each task.
+"""Outcome matrix: the outcome of each of M agents on each of T tasks.
 
 The matrix holds every outcome; :mod:`bot_orch.lab.environments.replay.bandit` shows a policy only what a live router
 would have seen of it.
@@ -41,7 +41,7 @@ class RuntimeOutcomes:
 
     @property
     def reward(self) -> Floats:
-        """``event * (1 - log(1 + t) / log(1 + cutoff))``: what is reported of a runtime set."""
+        """``event * (1 - log(1 + t) / log(1 + cutoff))``: the reported reward of a runtime set."""
         return self.event * np.clip(1.0 - np.log1p(self.time_s) / np.log1p(self.cutoff_s), 0.0, 1.0)
 
     @property
@@ -131,7 +131,7 @@ class Matrix:
 
     @property
     def eligible(self) -> Bools:
-        """``(T, M)``: who can take which task."""
+        """Mask ``(T, M)`` of agents that can take a task."""
         return np.isfinite(self.reward)
 
     @property

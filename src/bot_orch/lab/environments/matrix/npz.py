@@ -67,7 +67,7 @@ def _wanted(files: Sequence[str]) -> list[str]:
 
 
 def _synonyms(path: Path, archive: Any, arrays: Files) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
-    """Arrays under other names, where they have the shape of what is absent; and what to tell about the file."""
+    """Arrays with alternative names, if their shape fits a missing array, and notes about the file."""
     reward = next((key for key in REWARD_KEYS if key in arrays), "time_s")
     shape = arrays[reward].shape[:2] if reward in arrays else ()
     notes = [f"{reward} is read as reward"] if reward in REWARD_KEYS[3:] else []
@@ -98,7 +98,7 @@ def _array(path: Path, archive: Any, key: str) -> npt.NDArray[Any]:
 
 
 def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
-    """Check the arrays of a file and put them together.
+    """Validate the arrays of a file and build a matrix.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def _label_outputs(arrays: Files, t: int, m: int) -> Floats | None:
 
 
 def _claims(arrays: Files, shape: tuple[int, int]) -> Floats | None:
-    """``claim``, else the largest of each agent's ``model_probs``: models run before the choice, people do not.
+    """``claim``, else the maximum of each agent's ``model_probs``: models run before the choice, people do not.
 
     If every ``claim`` is NaN, no agent makes a claim, regardless of ``model_probs``.
     """

@@ -1,4 +1,4 @@
-"""The arrays of a matrix file that say when and why runs ended."""
+"""Arrays of a matrix file about when and why runs ended."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Files = Mapping[str, npt.NDArray[Any]]
 
 
 def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
-    """Times, causes and cutoffs; None without them, or without all of them if they are not ``needed``."""
+    """Times, causes and cutoffs; None if they are missing or incomplete, and not ``needed``."""
     if "time_s" not in arrays:
         return None
     for key in ("event", "cutoff_s"):
@@ -102,7 +102,7 @@ def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
 
 
 def read_feature_cost(arrays: Files, tasks: int) -> Floats | None:
-    """Seconds that computing the features of each task takes, 0 where unknown; None where all are."""
+    """Seconds to compute each task's features, 0 where unknown; None if all are unknown."""
     if "feature_cost_s" not in arrays:
         return None
     seconds = numbers("feature_cost_s", arrays["feature_cost_s"])
@@ -129,7 +129,7 @@ def _cutoff(raw: npt.NDArray[Any], shape: tuple[int, ...]) -> Floats:
 
 
 def _cause(arrays: Files, event: Floats) -> Ints:
-    """Why watching ended; -1 where the run did not take place."""
+    """Why observation ended; -1 for runs that did not take place."""
     done = np.where(event == 1.0, int(Cause.COMPLETED), int(Cause.CENSORED)).astype(np.int64)
     if "status" not in arrays:
         return done

@@ -1,4 +1,4 @@
-"""Replay of runtimes in which a round may ask several agents, one after another, within one deadline."""
+"""Replay of runtimes in which a round may ask several agents in turn within one deadline."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class AttemptReplay(Replay):
 
     @property
     def last(self) -> bool:
-        """Whether the attempt that comes next is the last one of the round."""
+        """Whether the next attempt is the last one of the round."""
         return self.asked + 1 >= self.attempts or int(self._free.sum()) <= 1
 
     def before(self, t: int) -> RoundContext:
-        """Open round ``t`` (from 0): what is known before the first attempt. Attempts are numbered through."""
+        """Open round ``t`` (from 0); returns what is known before the first attempt. Attempts are numbered globally."""
         found = super().before(t)
         row = int(self.rows[t, 0])
         self._free = np.isfinite(self.matrix.reward[row])[None]
@@ -91,7 +91,7 @@ class AttemptReplay(Replay):
         return self._numbered(found)
 
     def again(self) -> RoundContext | None:
-        """What is known before another attempt; None if the round is over."""
+        """The context of another attempt; None if the round is over."""
         if self._open is None or self.completed or self.asked >= self.attempts:
             return None
         if self.left_s <= 0.0 or not self._free.any():
@@ -103,11 +103,11 @@ class AttemptReplay(Replay):
         return replace(found, t=self._decisions, eligible=self._free.copy())
 
     def later_draws(self, t: int) -> Any:
-        """The draws of an attempt after the first one, ``(1,)``."""
+        """The random draws of an attempt after the first one, ``(1,)``."""
         return uniform(self._later_keys, t * self.attempts + self.asked)
 
     def attempt(self, agent: int, *, watched_s: float) -> RoundOutcome:
-        """The cell of one agent, as far as ``watched_s`` seconds show it."""
+        """The outcome of one agent, observed for ``watched_s`` seconds."""
         if not self._free[0, agent] or self.asked >= self.attempts:
             raise RuntimeError(f"agent {agent} cannot be asked now; a round asks an agent once, {self.attempts} in all")
         at = (self.rows[self._asked], np.array([agent]))

@@ -162,7 +162,7 @@ class Setup:
 
 
 def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
-    """The tasks of one seed's rounds. Beyond the last task it goes round again, in a new shuffled order.
+    """The tasks of one seed's rounds; after the last task they repeat in a new shuffled order.
 
     Examples
     --------
@@ -257,7 +257,7 @@ class Replay:
 
     @property
     def setup(self) -> Setup:
-        """Shapes and kinds of evidence that a player may know before the first round."""
+        """Shapes and kinds of evidence that a player knows before the first round."""
         m = self.matrix
         latency_target_s, cost_weight, budget_usd, price = self._wanted
         return Setup(
@@ -291,16 +291,16 @@ class Replay:
 
     @property
     def phases(self) -> tuple[int, ...]:
-        """Rounds (from 0) at which agents change: the best single agent is that of every phase."""
+        """Rounds (from 0) at which agents change; each phase has its own best single agent."""
         return ()
 
     @property
     def gives_up(self) -> int:
-        """After how many rounds an outcome that does not come is no longer waited for."""
+        """Number of rounds after which a missing outcome expires."""
         return self.rounds
 
     def lateness(self, t: int, agent: Ints | None = None) -> int | None:
-        """How many rounds later the outcomes of round ``t`` (from 0) are learned; None for never."""
+        """Delay in rounds of the outcomes of round ``t`` (from 0); None for never."""
         return 0 if self.arrival.late is None else int(self.arrival.late[t])
 
     def before(self, t: int) -> RoundContext:
@@ -318,7 +318,7 @@ class Replay:
         )
 
     def after(self, t: int, agent: Ints, audit: Bools | None = None) -> RoundOutcome:
-        """Close round ``t`` (from 0): the cell of each seed's chosen agent.
+        """Close round ``t`` (from 0); returns the outcome of each seed's chosen agent.
 
         ``audit``: which seeds are audited, where the player draws that itself.
         """

@@ -18,11 +18,11 @@ from bot_orch.survival import Cause, OnlineKaplanMeier, survival_reward
 
 
 class Signal(ABC):
-    """Turns times and causes of the chosen agents into rewards; may learn S on the way."""
+    """Converts times and causes of the chosen agents to rewards; may learn S online."""
 
     @abstractmethod
     def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
-        """The survival reward of one outcome per seed, from what was known before it; all arrays are ``(seeds,)``."""
+        """The survival reward of one outcome per seed, using only earlier outcomes; all arrays are ``(seeds,)``."""
 
 
 def log_uniform_survival(t_s: npt.ArrayLike, cutoff_s: npt.ArrayLike) -> Floats:
@@ -37,7 +37,7 @@ def log_uniform_survival(t_s: npt.ArrayLike, cutoff_s: npt.ArrayLike) -> Floats:
 
 
 class LogUniformSignal(Signal):
-    """S fixed by the cutoff alone (:func:`log_uniform_survival`): the same scale in every run, nothing to learn."""
+    """S fixed by the cutoff (:func:`log_uniform_survival`): the same scale in every run, without learning."""
 
     def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
         """``delta * S(T)``."""

@@ -1,4 +1,4 @@
-"""A replay under a condition: every seed's rounds as tasks of their own, so that each of them can be changed."""
+"""A replay under a condition: each seed has its own task rows, so that they can be changed separately."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEVER = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """The rounds of one seed, task by task in the order played, and when their outcomes come.
+    """The rounds of one seed, in order, and the delays of their outcomes.
 
     Attributes
     ----------
@@ -60,12 +60,12 @@ class Stage:
 
     @property
     def rounds(self) -> int:
-        """How many rounds are played."""
+        """Number of rounds."""
         return self.matrix.n_tasks
 
 
 def rows_of(matrix: Matrix, rows: Ints) -> Matrix:
-    """A matrix of these rows, in this order, without features, texts and groups: a stage has inputs and context.
+    """A matrix of these rows, in order, without features, texts and groups, which a stage stores separately.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def unrolled(replay: Replay) -> list[Stage]:
 
 
 class StagedReplay(Replay):
-    """A replay of stages, one per seed. It is played one seed at a time (:meth:`only`) and scored as a whole.
+    """A replay with one stage per seed, played one seed at a time (:meth:`only`) and scored as a whole.
 
     Parameters
     ----------
@@ -129,21 +129,21 @@ class StagedReplay(Replay):
 
     @property
     def restarts(self) -> frozenset[int]:
-        """As the stages say."""
+        """Rounds at which the router restarts."""
         return frozenset(self.stages[0].restarts)
 
     @property
     def phases(self) -> tuple[int, ...]:
-        """As the stages say."""
+        """Rounds at which agents change."""
         return self.stages[0].phases
 
     @property
     def gives_up(self) -> int:
-        """As the stages say."""
+        """Number of rounds after which a missing outcome expires."""
         return self.stages[0].gives_up
 
     def only(self, index: int) -> StagedReplay:
-        """The replay of one seed, by its position."""
+        """The replay of the seed at a position."""
         return StagedReplay([self.stages[index]], [self.seeds[index]], **self._options)
 
     def without_restarts(self) -> StagedReplay:
@@ -151,7 +151,7 @@ class StagedReplay(Replay):
         return StagedReplay([replace(each, restarts=()) for each in self.stages], self.seeds, **self._options)
 
     def scored(self) -> StagedReplay:
-        """The same replay with what is scored as its rewards."""
+        """The same replay with the scored values as rewards."""
         if all(stage.truth is None for stage in self.stages):
             return self
         changed = [
@@ -161,7 +161,7 @@ class StagedReplay(Replay):
         return StagedReplay(changed, self.seeds, **self._options)
 
     def lateness(self, t: int, agent: Ints | None = None) -> int | None:
-        """That of the chosen agent's cell; for one seed."""
+        """Delay of the chosen agent's outcome, for one seed."""
         if self._late is None or agent is None:
             return 0
         (found,) = self._late[self.rows[t], agent]  # every seed waits for its own outcomes: played one by one
@@ -180,7 +180,7 @@ class StagedReplay(Replay):
 
 
 def _joined(matrices: Sequence[Matrix]) -> Matrix:
-    """One matrix of the rows of all."""
+    """Concatenate the rows of all matrices."""
     first = matrices[0]
     changed: dict[str, Any] = {}
     for field in fields(first):

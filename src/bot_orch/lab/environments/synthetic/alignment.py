@@ -1,4 +1,4 @@
-"""Alignment of synthetic agents: exact W2 between clouds of outputs and the cloud a task asks for.
+"""Alignment of synthetic agents: exact W2 between clouds of outputs and the reference cloud of a task.
 
 An agent's outputs are a cloud about its place on a circle; its spread and shape are those of the agent's latent
 reward, so an unsteady agent scatters. A task asks for a narrow cloud about its own place x_t. Between clouds
@@ -32,21 +32,21 @@ _WINDOW, _HALF_LIFE = 20, 10.0
 
 
 def places(radius: float, agents: int = COMMON.agents) -> Floats:
-    """Where agents stand, ``(M, 2)``."""
+    """Positions of the agents, ``(M, 2)``."""
     angle = 2.0 * np.pi * np.arange(agents) / agents
     return radius * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 @lru_cache(maxsize=64)
 def agent_cloud(law: Law, agent: int) -> Cloud:
-    """The agent's outputs about the origin, one unit of output per unit of reward; mean 0, sd of the law exactly."""
+    """The agent's outputs, centred at the origin, with the exact sd of its law."""
     g = generator("synthetic-cloud", law.shape, agent).normal(size=(COMMON.cloud_points, 2))
     return Cloud(law.sd * _standardised(SHAPES[law.shape](g)))
 
 
 @lru_cache(maxsize=1)
 def reference_cloud() -> Cloud:
-    """What a task asks for, about the origin."""
+    """The reference outputs of a task, centred at the origin."""
     g = generator("synthetic-cloud", "reference").normal(size=(COMMON.cloud_points, 2))
     return Cloud(COMMON.reference_sd * _standardised(g))
 
@@ -72,7 +72,7 @@ def alignment(setting: Setting, task: Floats, laws: list[tuple[Law, ...]], *, se
 
 
 def reference_places(task: Floats, reference: ReferenceKind) -> Floats:
-    """Where the reference of each round lies, ``(T, seeds, 2)``; all but ``task`` use only the tasks before.
+    """Positions of the reference in each round, ``(T, seeds, 2)``; all but ``task`` use only earlier tasks.
 
     Before any task has been seen a barycenter lies at the origin, the centre of the agents.
     """

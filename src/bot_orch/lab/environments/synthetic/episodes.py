@@ -80,7 +80,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticEpisodes:
-    """One run of an environment per seed: what each agent would do in each round."""
+    """One run of an environment per seed: the potential outcomes of each agent in each round."""
 
     setting: Setting
     stream: Stream  # realised rewards, and the noiseless alignment that results are scored with
@@ -92,7 +92,7 @@ class SyntheticEpisodes:
 
 
 def draws(setting: Setting, seeds: Sequence[int], rounds: int | None = None) -> Draws:
-    """The randomness of each seed; a seed draws the same numbers in any batch."""
+    """The random draws of each seed, which do not depend on the batch."""
     t = rounds or setting.rounds
     columns = [_draw_seed(setting, int(seed), t) for seed in seeds]
     scatter, centre, mean, shared, own, u, cutoff, noise = (
@@ -110,7 +110,7 @@ def draws(setting: Setting, seeds: Sequence[int], rounds: int | None = None) -> 
 
 
 def realise(setting: Setting, drawn: Draws) -> SyntheticEpisodes:
-    """Give the draws the setting's geometry and hazards."""
+    """Apply the setting's geometry and hazards to the draws."""
     path_scale = setting.path_scale if isinstance(setting, Bridge) else 0.0
     task = setting.task_spread * drawn.scatter + path_scale * drawn.centre
     w = alignment(setting, task, laws_by_segment(setting), segment=segments(setting, len(task)))
@@ -128,7 +128,7 @@ def episodes(setting: Setting, seeds: Sequence[int], rounds: int | None = None) 
 
 
 def observed_alignment(runs: SyntheticEpisodes, reference: ReferenceKind = "task") -> Floats:
-    """What a policy sees before it chooses: W to the chosen kind of reference, with noise; ``(T, seeds, M)``."""
+    """The noisy W that a policy sees before it chooses, to the selected kind of reference; ``(T, seeds, M)``."""
     w = runs.stream.alignment
     if reference != "task":
         place = reference_places(runs.task, reference)

@@ -1,4 +1,4 @@
-"""Every parameter of the synthetic environments, with the reason for it, in one table.
+"""Every parameter of the synthetic environments, with its rationale, in one table.
 
 The paper publishes none of them. Each parameter carries its *source*:
 
@@ -30,7 +30,7 @@ class Law(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """One line of the declared table."""
+    """One row of the parameter table."""
 
     environment: str
     name: str
@@ -71,7 +71,7 @@ class Common:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What every environment has. Distances are in units of the task space R^2."""
+    """Parameters common to all environments. Distances are in units of the task space R^2."""
 
     name: str
     rounds: int = _p(200, "paper", "stated")
@@ -198,7 +198,7 @@ SETTINGS: dict[str, Setting] = {**ENVIRONMENTS, **ABLATION}
 
 
 def calibrated(setting: Setting) -> tuple[str, ...]:
-    """Names of the parameters that the calibration may move."""
+    """Names of the parameters that the calibration may change."""
     return tuple(f.name for f in fields(setting) if f.metadata.get("source") == "calibrated")
 
 

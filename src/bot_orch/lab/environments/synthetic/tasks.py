@@ -57,7 +57,7 @@ def standard_draws(laws: tuple[Law, ...], g: Floats) -> Floats:
 
 
 def correlated_normals(shared: Floats, own: Floats, correlation: Floats) -> Floats:
-    """Standard normals ``(T, seeds, M)`` whose correlation between agents is ``correlation`` (T,) in each round.
+    """Standard normals ``(T, seeds, M)`` with correlation ``correlation`` (T,) between agents in each round.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def mean_paths(setting: Setting, rng: np.random.Generator, rounds: int) -> Float
 
 
 def segments(setting: Setting, rounds: int) -> Floats:
-    """Which segment each round lies in, ``(T,)``; one segment unless there are changepoints."""
+    """Index of the segment of each round, ``(T,)``; 0 without changepoints."""
     if not isinstance(setting, Shifts):
         return np.zeros(rounds)
     starts = np.round(np.asarray(setting.changepoints) * rounds)

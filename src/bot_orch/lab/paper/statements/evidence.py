@@ -1,4 +1,4 @@
-"""Where a statement is judged: the numbers that the paper prints, or those of our runs, in one form."""
+"""Evidence for judging statements: the numbers printed in the paper, or those of our runs, in one format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Key = tuple[str, str, str, float, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A mean, its standard error, the standard deviation over seeds, and what stands after the plus-minus sign."""
+    """A mean, its standard error, the standard deviation over seeds, and the printed plus-minus value."""
 
     mean: float
     error: float
@@ -23,7 +23,7 @@ class Measured:
 
 
 class Finding(Enum):
-    """The verdicts on an empirical sentence; the value is what ``tables.csv`` holds."""
+    """The verdicts on an empirical sentence; ``tables.csv`` contains the value."""
 
     HOLDS = 1.0
     PARTLY = 0.5
@@ -51,7 +51,7 @@ class Evidence:
     cells: Mapping[_Key, Measured]
 
     def get(self, experiment: str, environment: str, method: str, *, metric: str, lambda_: float = 0.0) -> Measured:
-        """One number; a LookupError if there is none."""
+        """One number; raises a LookupError if there is none."""
         return self.cells[experiment, environment, method, float(lambda_), metric]
 
 
@@ -63,7 +63,7 @@ def printed(numbers: Mapping[_Key, Published]) -> Evidence:
 
 
 def ours(rows: Iterable[ResultRow]) -> Evidence:
-    """Our runs under the paper's protocol, except on other splits."""
+    """Our runs under the paper's protocol, except those on other splits."""
     return Evidence(
         {
             (row.experiment, row.environment, row.method, float(row.lambda_), row.metric): Measured(

@@ -1,4 +1,4 @@
-"""What the paper prints after its plus-minus signs, by a law that needs no model of the environment."""
+"""Interpretation of the paper's plus-minus values, without a model of the environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RATES = (
 
 
 def is_interval(ratio: float, seeds: int) -> bool:
-    """Whether a printed spread over the standard deviation is nearer to t_0.975 / sqrt(n) than to one.
+    """Whether the ratio of a printed spread to the standard deviation is nearer to t_0.975 / sqrt(n) than to one.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def dip(e: Evidence) -> Judgement:
 
 
 def disuse(e: Evidence) -> Judgement:
-    """The dip is a property of what is routed: it stays when all lines are scored alike, and without f.
+    """The dip comes from the routing: it remains when all lines are scored alike, and without f.
 
     The printed evidence has no runs without f; then only the first part is judged.
     """

@@ -113,7 +113,7 @@ _ENVIRONMENTS = ("triage-iid", "triage-noniid")
 
 
 def _worth(e: Evidence, condition: str, value: float) -> tuple[float, float]:
-    """What learning adds to net utility, and its z score."""
+    """The effect of learning on net utility, and its z score."""
     learned, frozen = (e.get(ID, condition, m, metric="net_utility", lambda_=value) for m in ("bot-orch", "frozen"))
     return learned.mean - frozen.mean, z_score(learned, frozen)
 

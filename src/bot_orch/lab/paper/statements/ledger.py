@@ -16,14 +16,14 @@ from bot_orch.lab.paper.statements.sentences import OURS, PRINTED, SENTENCES, Se
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A sentence with its judgements, by where they come from."""
+    """A sentence with its judgements, by source."""
 
     sentence: Sentence
     judgements: dict[str, Judgement]
 
 
 def entries(printed: Evidence, ours: Evidence) -> list[Entry]:
-    """Judge every sentence on what it can be judged on; what was not run stays open."""
+    """Judge every sentence on its sources; those without runs stay open."""
     sources = {PRINTED: printed, OURS: ours}
     return [Entry(s, {name: _judge(s, sources[name]) for name in s.on}) for s in SENTENCES]
 
@@ -36,7 +36,7 @@ def _judge(sentence: Sentence, evidence: Evidence) -> Judgement:
 
 
 def finding_rows(ledger: Sequence[Entry]) -> list[ResultRow]:
-    """One row per sentence and source: 1 holds, 0.5 in part, 0 fails."""
+    """One row per sentence and source: 1 for holds, 0.5 in part, 0 fails."""
     return [
         ResultRow(
             ID,
@@ -55,7 +55,7 @@ def finding_rows(ledger: Sequence[Entry]) -> list[ResultRow]:
 
 
 def ledger_notes(ledger: Sequence[Entry]) -> list[str]:
-    """Counts, then the table of each part of the paper, folded."""
+    """Counts, then a collapsed table per part of the paper."""
     parts: dict[str, list[Entry]] = {}
     for entry in ledger:
         parts.setdefault(entry.sentence.place.split(",")[0], []).append(entry)

@@ -16,7 +16,7 @@ _BOTH = (PRINTED, OURS)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence: a short name, its part of the paper, its place, the quotation, and how it is judged on what."""
+    """A sentence: a short name, its part and place in the paper, the quotation, and its judge with the sources."""
 
     name: str
     place: str

@@ -65,7 +65,7 @@ def _removed(e: Evidence, name: str) -> tuple[float, float]:
 
 
 def low_under_shift(e: Evidence) -> Judgement:
-    """Regret relative to Random under variance changes and drift is no higher than in the IID environments."""
+    """Regret relative to Random under variance changes and drift is at most that in the IID environments."""
     regret = {n: [_of(e, n, m, metric="oracle_regret").mean for m in ("bot-orch", "random")] for n in ALL}
     share = {n: bot / random for n, (bot, random) in regret.items()}
     worst = max(share[name] for name in IID)

@@ -135,7 +135,7 @@ def ucb_less_precise(e: Evidence) -> Judgement:
 
 
 def lower_bound(e: Evidence) -> Judgement:
-    """No method is below Random in net utility or accuracy; in part if it is, within the error."""
+    """No method is below Random in net utility or accuracy; holds in part if it is, within the error."""
     return below_random(
         {
             f"{m} in {c}, {metric.replace('_', ' ')}": z_score(
@@ -177,7 +177,7 @@ def same_stream(e: Evidence) -> Judgement:
 
 
 def one_accuracy(e: Evidence) -> Judgement:
-    """The accuracy of BOT-Orch in the main table is that of the same run in the ablation table."""
+    """BOT-Orch has the same accuracy in the main table and for the same run in the ablation table."""
     parts, said = [], []
     for c in CONDITIONS:
         main = _of(e, c, "bot-orch", metric="team_accuracy").mean
@@ -188,7 +188,7 @@ def one_accuracy(e: Evidence) -> Judgement:
 
 
 def escalation_fits_cost(e: Evidence) -> Judgement:
-    """Escalated patients alone cost no more than the printed alignment cost."""
+    """The cost of escalated patients alone is at most the printed alignment cost."""
     parts, said = [], []
     plain_cost, shifted_cost = (1.0 - p for p in ACCURACY["person"])
     for c in CONDITIONS:
@@ -201,7 +201,7 @@ def escalation_fits_cost(e: Evidence) -> Judgement:
 
 
 def accuracies(e: Evidence) -> Judgement:
-    """Random's accuracy and alignment cost are those that the four accuracies give."""
+    """Random's accuracy and alignment cost follow from the four accuracies."""
     right = sum(sum(pair) for pair in ACCURACY.values()) / 4.0
     scores = []
     for c in CONDITIONS:

@@ -28,7 +28,7 @@ LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 11.0, 12.0, 13.0
 
 @dataclass(frozen=True, slots=True)
 class SyntheticEntrant:
-    """A policy and the lambda it chooses with; ``policy`` None is the oracle, which sees every outcome."""
+    """A policy and its lambda; ``policy`` None is the oracle, which sees every outcome."""
 
     policy: Policy | None
     lambda_: float
@@ -41,7 +41,7 @@ def bot(setting: Setting) -> Bot:
 
 
 def entrant(name: str, setting: Setting, lambda_: float = COMMON.lambda_) -> SyntheticEntrant:
-    """The entrant of that name; ``+ot`` gives a baseline the same noisy alignment that BOT-Orch sees."""
+    """The entrant with that name; ``+ot`` gives a baseline the noisy alignment that BOT-Orch sees."""
     if name == "oracle":
         return SyntheticEntrant(None, lambda_)
     if name == "bot-orch":
@@ -54,7 +54,7 @@ def entrant(name: str, setting: Setting, lambda_: float = COMMON.lambda_) -> Syn
 
 
 def run_synthetic(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Some methods in one environment, all seeds together.
+    """Run some methods in one environment, all seeds together.
 
     ``methods`` are names; ``name@2`` is that method with lambda 2. All see the same stream and, where they choose
     alike, draw alike.

@@ -59,7 +59,7 @@ def _tables() -> list[TableView]:
 
 
 def _notes(results: Results) -> list[str]:
-    """How much of the gain over Random is left, by environment and reference."""
+    """The share of the gain over Random that remains, by environment and reference."""
     told = []
     for environment in dict.fromkeys(key.split("/")[0] for key in results):
         gain = {name: 1.0 - _relative(results[f"{environment}/{name}"]) for name in REFERENCES}

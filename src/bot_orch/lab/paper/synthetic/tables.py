@@ -53,7 +53,7 @@ def _units(scale: Scale) -> list[Unit]:
 
 
 def rows_of(experiment: str, results: Results, metrics: Collection[str]) -> list[ResultRow]:
-    """Rows of some metrics of every method; a label ``name@2`` is that method with another lambda."""
+    """Rows of some metrics for every method; a label ``name@2`` is that method with another lambda."""
     return [
         row
         for environment, payload in results.items()
@@ -150,7 +150,7 @@ def _ratios(results: Results, metric: str) -> str:
 
 
 def _ratio(results: Results, name: str, metric: str) -> str:
-    """BOT-Orch over Random, the range of five seeds and the paper's value; marked where that lies outside."""
+    """Ratio of BOT-Orch to Random, its range over five seeds and the paper's value, marked if outside."""
     bot, random = (np.array(results[name]["methods"][m]["metrics"][metric]) for m in ("bot-orch", "random"))
     found, paper = bot.mean() / random.mean(), ratio(name, metric)
     blocks = len(bot) // COMMON.seeds

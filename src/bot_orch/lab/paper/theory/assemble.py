@@ -1,4 +1,4 @@
-"""What the items of the theorem share: verdicts, growth rates, panels, and how an experiment is put together."""
+"""Code shared by the items of the theorem: verdicts, growth rates, panels, and building of experiments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOKS = [
 
 
 class Verdict(Enum):
-    """The three verdicts; the value is what ``tables.csv`` holds."""
+    """The three verdicts; ``tables.csv`` contains the value."""
 
     HOLDS = 1.0
     CORRECTED = 0.5
@@ -143,7 +143,7 @@ _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TOP_IN = 0.65, 0.12, 0.5, 0.35
 def panels(
     columns: int, width: float, height: float, *, gap_in: float | None = None, **options: Any
 ) -> tuple[Any, Any]:
-    """A figure with one row of axes and fixed margins; automatic ones would draw everything twice."""
+    """A figure with one row of axes and fixed margins; automatic margins would draw everything twice."""
     figure, axes = new_figure(1, columns, width, height, **options)
     figure.set_layout_engine("tight")  # on the way to none: a constrained layout would refuse fixed margins
     figure.set_layout_engine("none")
@@ -170,7 +170,7 @@ def log_axes(axis: Any, *, x: bool = True, y: bool = True) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured for a method in an environment: values over seeds by metric."""
+    """Measurements of a method in an environment: values over seeds by metric."""
 
     environment: str
     method: str
@@ -201,7 +201,7 @@ def theory_experiment(
     order: int,
     source: str | None = None,
 ) -> Experiment:
-    """An experiment whose verdicts come from ``claims`` and whose figure bears its id.
+    """An experiment whose verdicts come from ``claims``; its figure is named after its id.
 
     ``source`` is what of the paper it runs; left out, what stands before the colon of the title.
     """

@@ -43,7 +43,7 @@ _AVERAGED = 25
 def rewards(
     name: str, rng: np.random.Generator, shape: tuple[int, int], *, shared: bool, frail: bool = False
 ) -> Floats:
-    """Rewards with one frailty each, or one per row. T follows S, as the paper's listings draw it.
+    """Rewards with one frailty each, or one per row. T follows S, as in the paper's listings.
 
     ``frail``: T follows S^theta, as the frailty model of the text says. Then S(T)^theta is uniform whatever theta is,
     and frailty is felt through censoring alone.
@@ -96,7 +96,7 @@ def run(params: Mapping[str, Any]) -> Payload:
 
 
 def claims(results: Results) -> list[TheoremClaim]:
-    """The lemma, a step of its proof, and what it says of averages."""
+    """The lemma, a step of its proof, and its consequence for averages."""
     worst = {
         kind: max(max(p["excess"][kind]) for p in results.values())
         for kind in ("single", "independent", "shared", "moment", "frail single", "frail shared")
@@ -141,7 +141,7 @@ def claims(results: Results) -> list[TheoremClaim]:
 
 
 def measures(results: Results) -> list[Measurement]:
-    """Largest excess over the bound; negative or zero where it is kept."""
+    """Largest excess over the bound; at most zero where the bound holds."""
     return [
         Measurement("theory-concentration", name, {f"excess_{kind}": values for kind, values in p["excess"].items()})
         for name, p in results.items()

@@ -39,7 +39,7 @@ _BANDIT_HORIZONS = (30, 100, 300, 1_000, 3_000)
 
 
 def ema_spread(p: float, alpha: float = ALPHA) -> float:
-    """The standard deviation a moving average of Bernoulli(p) rewards keeps for ever.
+    """Asymptotic standard deviation of a moving average of Bernoulli(p) rewards.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def ema_spread(p: float, alpha: float = ALPHA) -> float:
 
 
 def history_factor(alpha: float = ALPHA, beta: float = BETA) -> float:
-    """What Algorithm 2 multiplies a mean by when f = beta * mean of past rewards: 1 + beta / (1 - alpha)."""
+    """Asymptotic bias factor of Algorithm 2 with f = beta * mean of past rewards: 1 + beta / (1 - alpha)."""
     return 1.0 + beta / (1.0 - alpha)
 
 
@@ -142,7 +142,7 @@ def _iid(horizons: Any, seeds: int) -> dict[str, Any]:
 
 
 def _history(horizons: Any, seeds: int) -> dict[str, Any]:
-    """Rewards whose chance depends on the last reward and on a mean that swings ever more slowly."""
+    """Rewards whose probability depends on the last reward and on a mean that oscillates ever more slowly."""
     last, m = int(horizons[-1]), MEANS.size
     u = generator("theory", "history").random((last, seeds, m))
     swing = 0.5 + 0.3 * np.sin(2.0 * np.log(np.arange(1, last + 1)))

@@ -1,4 +1,4 @@
-"""Item 4: where the softmax recursion goes."""
+"""Item 4: limits of the softmax recursion."""
 
 from __future__ import annotations
 

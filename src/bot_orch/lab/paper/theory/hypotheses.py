@@ -64,7 +64,7 @@ def units(scale: Scale) -> list[Unit]:
 
 
 def run(params: Mapping[str, Any]) -> Payload:
-    """One unit."""
+    """Run one unit."""
     kinds = {"rate": _rate, "frailty": _frailty, "censoring": _censoring, "steps": _steps, "phi": _phi, "azuma": _azuma}
     return kinds[params["kind"]](params)
 
@@ -109,7 +109,7 @@ def _frailty(params: Mapping[str, Any]) -> Payload:  # noqa: ARG001  (nothing is
 
 
 def _claim_frailty(payload: Payload) -> TheoremClaim:
-    """A moment is finite where a longer range adds nothing."""
+    """Judge a moment as finite if a longer range adds nothing."""
     finite = {s: ends[2] < 1.01 * ends[1] for s, ends in payload["moments"].items()}
     told = ", ".join(f"s = {s}: {'finite' if known else 'grows without end'}" for s, known in finite.items())
     return TheoremClaim(
@@ -283,7 +283,7 @@ def _claim_azuma(results: Results) -> list[TheoremClaim]:
 
 
 def _over_azuma(horizons: list[int], values: list[list[float]]) -> float:
-    """The largest deviation over what Azuma-Hoeffding allows all agents, seeds and horizons with chance 0.99."""
+    """Largest deviation relative to the Azuma-Hoeffding bound at probability 0.99 over agents, seeds and horizons."""
     case = CASES["coins"]
     tries = 2.0 * case.agents * len(horizons) * len(values[0]) / 0.01
     allowed = case.width * np.sqrt(np.array(horizons) * math.log(tries) / 2.0)

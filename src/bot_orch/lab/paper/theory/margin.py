@@ -79,7 +79,7 @@ def margin_units(scale: Scale) -> list[Unit]:
 
 
 def lemma_units(scale: Scale) -> list[Unit]:
-    """The lemma's threshold, which scales the margin by lambda and not the noise, and the one that scales both."""
+    """Units for the lemma's threshold, which scales only the margin by lambda, and for one that scales both."""
     base = _base(scale)
     printed = [Unit(f"printed/{v:g}", {**base, "margin": THRESHOLD / v, "lambda": v}) for v in LAMBDAS]
     return printed + [Unit(f"scaled/{v:g}", {**base, "margin": THRESHOLD, "lambda": v}) for v in LAMBDAS]

@@ -222,7 +222,7 @@ def curve(
 
 
 def measures(results: Results) -> list[Measurement]:
-    """Regret at the longest horizon, and over the bound where there is one."""
+    """Regret at the longest horizon, and its ratio to the bound where there is one."""
     found = []
     for name, case in CASES.items():
         for method in (*WEIGHTS, *BANDIT):
@@ -270,7 +270,7 @@ _STOCHASTIC = ("coins", "gaps", "alternating")
 
 
 def claims(results: Results) -> list[TheoremClaim]:
-    """Item 1 as printed, then what is true instead."""
+    """Item 1 as printed, then the corrected statements."""
     return [_as_printed(results), _fixed(results), _decreasing(results), _bandit(results), _algorithm(results)]
 
 
@@ -291,7 +291,7 @@ def worst_ratio(results: Results, weights: str, cases: tuple[str, ...] = tuple(C
 
 
 def grows_slower(results: Results, method: str, limit: float, *, metric: str = "per_round") -> bool:
-    """Whether regret grows slower than T^limit on every stream that the method was run on.
+    """Whether regret grows slower than T^limit on every stream of the method.
 
     A stream counts by its fitted slope, unless regret ends below a twentieth of the bound. One stream is not enough:
     a rule that prefers worse agents has little regret where the better agent changes.

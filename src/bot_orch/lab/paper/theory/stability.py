@@ -1,4 +1,4 @@
-"""The proposition: a Wasserstein cost moves at most L times as far as its reference does."""
+"""The proposition: a Wasserstein cost is L-Lipschitz in its reference."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def units(scale: Scale) -> list[Unit]:
 
 
 def run(params: Mapping[str, Any]) -> Payload:
-    """How often the strict inequality and the equivalence are broken, per seed; and a few instances to draw."""
+    """Violation rates of the strict inequality and the equivalence, per seed, and a few instances to draw."""
     kind, n = params["kind"], params["instances"]
     strict, equivalence = [], []
     points: list[list[float]] = []

@@ -77,7 +77,7 @@ def run(params: Mapping[str, Any]) -> Payload:
 
 
 def claims(results: Results) -> list[TheoremClaim]:
-    """Whether softmax over a moving average beats UCB1, and what mends it."""
+    """Whether softmax over a moving average beats UCB1, and what corrects it."""
     ours, rival = _means(results, _PRINTED), _means(results, _RIVAL)
     horizons = [h for h in HORIZONS if h in ours] or [max(ours)]
     last = max(ours)

@@ -39,7 +39,7 @@ RULES = ("claim-threshold", "threshold-online", "always-ai", "always-person", "t
 
 @dataclass(frozen=True, slots=True)
 class FixedAgent(Policy):
-    """One agent, whatever happens."""
+    """Always chooses one agent."""
 
     agent: int
     id: ClassVar[str] = "fixed-agent"
@@ -56,12 +56,12 @@ class FixedAgent(Policy):
         return Choice(argmax_ties(value, situation.eligible), value, no_exploration(value))
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Learn nothing."""
+        """Do nothing: the rule does not learn."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedThreshold(Policy):
-    """The threshold on a claim, learned from the answers seen: trust the claim if it beats the others' accuracy.
+    """A threshold on a claim, learned from observed answers: trust the claim if it beats the others' accuracy.
 
     An agent that states a claim is expected to be right with that probability plus the mean of (reward - claim) over
     its answers so far; one that states none, with its accuracy so far. Both start from a prior worth ``prior_n``
@@ -92,7 +92,7 @@ class LearnedThreshold(Policy):
         return Choice(argmax_ties(value, situation.eligible), value, no_exploration(value))
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Add what the observed answers were beyond expectation."""
+        """Add the deviations of the observed answers from expectation."""
         plain = self._plain(feedback.claims, state["answers"].shape)
         state["answers"] += feedback.observed
         state["surprise"] += np.where(feedback.observed, feedback.reward - plain, 0.0)
@@ -103,7 +103,7 @@ class LearnedThreshold(Policy):
 
 
 def play_rule(name: str, split: int, *, seeds: int, condition: TriageCondition) -> tuple[Floats, Floats]:
-    """Accuracy and share of patients escalated of one entrant on one split, one value per seed."""
+    """Accuracy and escalation rate of one entrant on one split, one value per seed."""
     data = load_triage(split)
     cases = episodes(data, condition, np.arange(seeds))
     stream = replace(cases.stream, claims=_claims(name, data, cases))
@@ -129,7 +129,7 @@ def _policy(name: str, condition: TriageCondition) -> tuple[Policy, float]:
 
 
 def _claims(name: str, data: TriageData, cases: TriageEpisodes) -> Floats | None:
-    """What the policy is shown: the classifier's confidence, the shift itself, or nothing."""
+    """The claims shown to the policy: the classifier's confidence, the shift itself, or none."""
     if name == "told-of-shift":
         sure = np.where(cases.shifted, 0.0, 1.0)
         return np.stack([sure, np.full_like(sure, np.nan)], axis=-1)
@@ -144,7 +144,7 @@ _GRID = np.concatenate([[0.0], np.linspace(0.5, 0.99, 50), 1.0 - np.geomspace(0.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deferral:
-    """Accuracy and share of patients escalated, one value per split, each a mean over seeds."""
+    """Accuracy and escalation rate, one value per split, each a mean over seeds."""
 
     accuracy: Floats
     escalation: Floats
@@ -166,7 +166,7 @@ def threshold_rule(
     threshold: float = THRESHOLD,
     escalation: float | None = None,
 ) -> Deferral:
-    """Escalate if the classifier's calibrated confidence is below a threshold: a given one, or for a mean escalation.
+    """Escalate below a threshold on calibrated confidence: a given one, or one with a given mean escalation.
 
     Examples
     --------
@@ -216,7 +216,7 @@ _Metrics = Mapping[str, Sequence[float]]
 
 
 def in_words(difference: PairedDifference) -> str:
-    """Whether the interval lies above, below or around zero.
+    """Whether the interval lies above, below or around zero, in words.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def in_words(difference: PairedDifference) -> str:
 
 
 def plainly(found: Mapping[str, Mapping[str, _Metrics]]) -> str:
-    """One sentence over all conditions: which learners beat a fixed threshold that escalates as many."""
+    """One sentence over all conditions: learners that beat a fixed threshold at equal escalation."""
     ahead = [
         f"{name} ({condition})"
         for condition, methods in found.items()

@@ -16,7 +16,7 @@ _PATIENTS = 114
 
 
 def printed_point(condition: str, metric: str, lambda_: float, *, protocol: str = "paper") -> float:
-    """The paper's value of a metric of BOT-Orch at one lambda; not a number where none follows.
+    """The paper's value of a metric of BOT-Orch at one lambda; NaN if it prints none.
 
     Under ``deployable`` net utility and regret are scored with the common lambda, and so are the paper's here.
     """

@@ -41,7 +41,7 @@ _WITH_ALIGNMENT = ("ucb1+ot", "thompson-beta+ot")
 
 @dataclass(frozen=True, slots=True)
 class TriageEntrant:
-    """A policy, the lambda it chooses with, and the lambda of the net utility it is scored by."""
+    """A policy, its lambda, and the lambda of the net utility that scores it."""
 
     policy: Policy
     lambda_: float
@@ -79,7 +79,7 @@ def methods(protocol: str) -> tuple[str, ...]:
 
 
 def run_triage(params: Mapping[str, Any]) -> dict[str, Any]:
-    """One method in one condition under one protocol, all seeds together."""
+    """Run one method in one condition under one protocol, all seeds together."""
     condition, protocol = params["condition"], params["protocol"]
     data = load_triage(params.get("split", PAPER_SPLIT))
     cases = episodes(data, condition, np.arange(params["seeds"]))

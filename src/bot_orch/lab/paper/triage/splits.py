@@ -1,4 +1,4 @@
-"""Triage on twenty other splits, under both protocols: does it hold beyond the split that was chosen?"""
+"""Triage on twenty other splits, under both protocols: do the results hold beyond the selected split?"""
 
 from __future__ import annotations
 

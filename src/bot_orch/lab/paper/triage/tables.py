@@ -15,7 +15,7 @@ _CONTRADICTED = (("iid", "team_accuracy"), ("iid", "escalation_rate"), ("noniid"
 
 
 def basis(condition: str, method: str, metrics: Iterable[str], *, main: bool = False) -> dict[str, Basis]:
-    """The metrics that the history term was selected by, and those of the main table that others contradict."""
+    """The metrics used to select the history term, and those of the main table that other tables contradict."""
     found: dict[str, Basis] = {}
     if condition == "noniid" and method in ("bot-orch", "no-ot"):
         found = dict.fromkeys(metrics, "selected")

@@ -1,4 +1,4 @@
-"""Cells to numbers and words; each refusal names table, column, row and remedy."""
+"""Conversion of cells to numbers and words; each error names table, column, row and remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ROUNDING = 1e-6
 
 
 def is_missing(cell: Any) -> bool:
-    """An empty cell, or a word for one.
+    """Whether a cell is empty or contains a word for missing.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def looks_numeric(sheet: Sheet, column: str) -> bool | None:
-    """Whether most of the column's cells are numbers or truth values; None if none has a value."""
+    """Whether most of the column's cells are numbers or booleans; None if all are empty."""
     known = [cell for cell in sheet.columns[column] if not is_missing(cell)]
     if not known:
         return None

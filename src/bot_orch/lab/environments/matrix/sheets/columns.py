@@ -1,4 +1,4 @@
-"""Names of columns and what each holds; what to say about columns that are not read."""
+"""Column names and their roles; notes about unread columns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def plain(name: str) -> str:
 
 
 def named_role(name: str) -> str | None:
-    """The role of a column by its whole name, or None.
+    """The role of a column by its full name, or None.
 
     Examples
     --------

@@ -30,12 +30,12 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def is_long(sheet: Sheet) -> bool:
-    """Whether a column names the agent."""
+    """Whether a column contains agent names."""
     return bool(role_of(sheet.columns, "agent"))
 
 
 def arrays_of_long(sheet: Sheet) -> tuple[Arrays, list[str]]:
-    """The arrays of a matrix, and what to tell the user about the reading."""
+    """The arrays of a matrix, and notes for the user."""
     used: dict[str, str] = {}
     for role in (*_VALUES, "agent", "trial", "text", "status"):
         found = role_of(sheet.columns, role)
@@ -95,7 +95,7 @@ def _all_named(sheet: Sheet, column: str, words: Sequence[str]) -> None:
 
 
 def _tasks(sheet: Sheet, agents: Sequence[str], text: str | None) -> tuple[list[str], list[str]]:
-    """A key per row and the columns it is made of: the finest under which most tasks have several agents."""
+    """A key per row and its columns: the finest key under which most tasks have several agents."""
     ids = role_of(sheet.columns, "task")
     candidates = [ids] if len(ids) > 1 else []
     candidates += [[name] for name in ids]
@@ -141,7 +141,7 @@ class _Cells:
             )
 
     def _trials(self, column: str | None) -> Ints:
-        """The number of the row among those of its task and agent."""
+        """The row's index among the rows of its task and agent."""
         words = [""] * len(self.task) if column is None else words_of(self.sheet, column)
         seen: dict[tuple[int, int], list[str]] = {}
         first: dict[tuple[int, int, str], int] = {}
@@ -160,19 +160,19 @@ class _Cells:
         return found
 
     def spread(self, values: Floats) -> Floats:
-        """Values by task, agent and, where there are several, trial."""
+        """Values by task, agent and, if there are several, trial."""
         full = np.full((len(self.tasks), len(self.agents), self.k), np.nan)
         full[self.task, self.agent, self.trial] = values
         return full[..., 0] if self.k == 1 else full
 
     def words(self, values: Sequence[str]) -> npt.NDArray[np.str_]:
-        """Words by task, agent and trial; ``missing`` where there is none."""
+        """Words by task, agent and trial; ``missing`` where absent."""
         full = np.full((len(self.tasks), len(self.agents), self.k), "missing", dtype=f"<U{max(map(len, values)) + 7}")
         full[self.task, self.agent, self.trial] = [word or "missing" for word in values]
         return full[..., 0] if self.k == 1 else full
 
     def feature(self, name: str) -> Floats:
-        """A number per task; refuses one that differs between the rows of a task."""
+        """A number per task; refuses values that differ between the rows of a task."""
         values = numbers_of(self.sheet, name, "number")
         found = np.full(len(self.tasks), np.nan)
         for row, (task, value) in enumerate(zip(self.task.tolist(), values.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""From a table to a matrix."""
+"""Converts a table to a matrix."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _renamed(arrays: Arrays) -> Arrays:
 
 
 def _longest(cutoff: Floats) -> Floats:
-    """The cutoff of every task, the longest of the table where a task states none."""
+    """The cutoff of every task; the longest of the table where a task has none."""
     known = np.where(np.isfinite(cutoff), cutoff, -np.inf).reshape(len(cutoff), -1).max(axis=1)
     return np.asarray(np.where(np.isfinite(known), known, known.max()), dtype=float)
 

@@ -15,7 +15,7 @@ from bot_orch.errors import InvalidInputError, MissingExtraError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
-    """Cells by column: words, numbers, truth values, or None where a cell is missing.
+    """Cells by column: words, numbers, booleans, or None for missing cells.
 
     ``first_row`` is the number of the first row of cells in messages: 2 in a CSV, whose header is row 1; 0 in Parquet
     files and DataFrames. ``comma`` says that numbers are written with a decimal comma.
@@ -40,7 +40,7 @@ class Sheet:
 
 
 def named_columns(name: str, header: Sequence[str]) -> list[str]:
-    """Names of the columns, stripped; empty where a column has none. Refuses a name that occurs twice."""
+    """Stripped column names; empty for unnamed columns. Refuses duplicates."""
     found = [word.strip() for word in header]
     for word in found:
         if word and found.count(word) > 1:
@@ -129,7 +129,7 @@ def _decoded(path: Path) -> str:
 
 
 def _separator(text: str) -> tuple[str, str]:
-    """The text without a line ``sep=;``, and the separator: the commonest one of the header outside quotes."""
+    """The text without a ``sep=;`` line, and the separator: the most frequent one in the unquoted header."""
     told = re.match(r"sep=(.)\r?\n", text)
     if told:
         return text[told.end() :], told.group(1)

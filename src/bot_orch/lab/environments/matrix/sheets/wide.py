@@ -36,7 +36,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def arrays_of_wide(sheet: Sheet) -> tuple[Arrays, list[str]]:
-    """The arrays of a matrix, and what to tell the user about the reading."""
+    """The arrays of a matrix, and notes for the user."""
     text = next(iter(role_of(sheet.columns, "text")), None)
     ids = role_of(sheet.columns, "task")
     features = [name for name in sheet.columns if name.lower().startswith(FEATURE)]
@@ -72,7 +72,7 @@ def _column(sheet: Sheet, column: str | None, kind: Kind) -> npt.NDArray[np.floa
 
 
 def _outcomes(sheet: Sheet, known: set[str]) -> dict[str, dict[str, str]]:
-    """By role, the column of every agent."""
+    """The column of every agent, by role."""
     found: dict[str, dict[str, str]] = {role: {} for role in _OUTCOMES}
     parts = []
     for name in sheet.columns:
@@ -112,7 +112,7 @@ def _repeated(sheet: Sheet, ids: list[str]) -> list[str]:
 
 
 def _sums(sheet: Sheet, ids: list[str]) -> list[str]:
-    """A last row that is called a summary is read: tasks may be called so too."""
+    """Notes on a last row that looks like a summary; it is read, as tasks may have such names."""
     last = sheet.n_rows - 1
     return [
         f"{sheet.place(name, last)}: is {word!r}; delete the row if it is no task"
