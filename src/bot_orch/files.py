@@ -34,7 +34,7 @@ def read_state(path: str | Path) -> str:
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write to a temporary file in the same folder, fsync, then rename; refuse to replace a device or folder.
 
-    ``mode`` is that of the file, less what the umask takes.
+    ``mode`` is the file mode before applying the umask.
     """
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "is not a file; name one", str(path))

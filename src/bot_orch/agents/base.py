@@ -144,7 +144,7 @@ class CallReply:
     endpoint
         The interface whose answer ``raw`` is: a chat completion unless the agent was asked by another one.
     made
-        Ids of what the answer holds and later requests refer to: tool calls, a response.
+        Ids in the answer that later requests may refer to: tool calls, a response.
     reward, measure
         Reward in [0, 1], and the answer as a measure. Only the operator's own code sets them (a Python function, a
         simulated agent's judge); a program or an endpoint never sets its own reward.

@@ -36,7 +36,7 @@ class Deployment:
     base_url, api_key
         Its address and key.
     model
-        Its name there; ``None`` for that of the agent.
+        The model's name at this endpoint; ``None`` for the agent's.
     region
         Where it is: requests that ask for a region go to deployments there.
     rpm, tpm
@@ -98,7 +98,7 @@ class DeploymentPool:
     def choose(self, tokens: int, *, region: str | None = None, avoid: Collection[int] = ()) -> int | None:
         """The deployment for a call of so many tokens; ``None`` if all are at their limits, cooling down or excluded.
 
-        One that rests after a failure is taken if there is no other; one that asked for a rest is not.
+        One that cools down after a failure is used if there is no other; one that asked for a pause is not.
         """
         now = self._clock()
         able = [

@@ -84,7 +84,7 @@ class Guard:
     observer
         Called with every attempt when it ends, including cancelled ones.
     admission
-        Of the agent; by default that of ``limits``.
+        Admission control of the agent; by default built from ``limits``.
     """
 
     def __init__(

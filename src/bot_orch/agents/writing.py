@@ -1,6 +1,6 @@
 """JSON encoding of arbitrarily large requests without blocking the event loop.
 
-The encoder writes a document in one go, and no thread helps: it holds the interpreter meanwhile. So a large document is
+The encoder writes a document in one go, and a thread does not help, as it holds the GIL. So a large document is
 written value by value, and long texts piece by piece.
 """
 

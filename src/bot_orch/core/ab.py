@@ -20,7 +20,7 @@ Arm = Literal["a", "b"]
 class SplitTest(Policy):
     """Arm ``b`` makes a random share of the decisions, arm ``a`` the others.
 
-    The arm of a round is drawn from a random stream of its own, so it depends on nothing but the round: the
+    The arm of a round is drawn from a separate random stream, so it depends only on the round: the
     propensities of a decision are those of its arm, and an outcome is learned by the arm that decided.
 
     Parameters

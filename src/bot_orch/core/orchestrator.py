@@ -131,7 +131,7 @@ class Orchestrator:
     on_alarm
         What a drift alarm of an agent's outputs does. ``count`` (the default): nothing else. ``restart``: the agent
         starts afresh, and rewards of its earlier decisions are not learned any more. Needs outputs; the drift test is
-        that of the alignment, or the default one.
+        the one of the alignment, or the default one.
     ids
         How ids of decisions begin. ``random`` (the default): with 16 random digits, drawn once and saved with the
         state, so that no other orchestrator takes an outcome of this one. ``derived``: with the key of the random

@@ -17,7 +17,7 @@ Asking agent j gains only where its answer differs from the best one so far and 
 over the distribution of j's next signal, tilted by the signals of this round (difficulty is common to agents). This is
 the amount by which Weitzman's reservation value exceeds the best answer, so G_j > 0 is his rule for opening a box [1]_.
 The first step of a round is the policy's choice, as without a team: its lesson is what the round earned, the reward
-less what was paid for further answers, so it learns whom to begin with.
+less what was paid for further answers, so it learns which agent to ask first.
 
 All coefficients have Gaussian beliefs, updated by one step of the extended Kalman filter per verdict. A verdict on the
 delivered answer is one on every equal answer, and if it is right and answers are labels, on every different one; an

@@ -196,8 +196,8 @@ class LoggedMean:
 def logged_means(rounds: LoggedRounds, *, confidence: float = 0.95) -> list[LoggedMean]:
     """On-policy means of all decisions and of each agent's; agents without a reward are omitted.
 
-    The mean of all is what the log's own policy earned. The mean of an agent is that of the tasks which were sent to
-    it: it is no estimate of what the agent would earn on the others.
+    The mean of all is what the log's own policy earned. The mean of an agent covers only the tasks sent to
+    it: it does not estimate the agent's reward on other tasks.
     """
     if not 0.0 < confidence < 1.0:
         raise InvalidInputError("confidence", f"is {confidence}", "pass a number between 0 and 1")

@@ -5,7 +5,7 @@ the shadow's own with probability ``c * pi(a) / p(a)``, p being the probabilitie
 of them in the whole log, as a rule the floor divided by the number of eligible agents. Given the task, the shadow's own
 decisions are thus distributed as if it had drawn them itself, and every task has the same chance c of being among them.
 It learns from those only, from the first outcome of each, when that arrived, and from a reward that replaced one
-without; other rows leave it untouched. What it says about a row depends on earlier rows alone.
+without; other rows leave it untouched. Its propensities for a row depend on earlier rows only.
 
 So it has learned from about ``c * n`` of n decisions, whatever its lambda: values tell how a policy does in its first
 ``c * n`` rounds. This is the nonstationary policy evaluation of [1]_ with a constant c. A c below 0.02 would teach next
@@ -73,7 +73,7 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
     rounds, router
         The log, and who follows it.
     path
-        Another path draws anew what is learned from.
+        Another path draws another sample of outcomes to learn from.
     c
         The share of decisions to learn from; :func:`share` unless given.
     """

@@ -256,7 +256,7 @@ class ModelAdapter(Adapter):
 def turn_ending(error: BaseException) -> Ending:
     """The ending of a call that raised ``error``; clients' own timeouts are recognised by the names of their classes.
 
-    A timeout that a framework raised again as an error of its own is found among the causes.
+    A timeout that a framework re-raised as its own error is found among the causes.
 
     >>> turn_ending(TimeoutError()), turn_ending(ValueError())
     (<Ending.TIMEOUT_TOTAL: 'timeout_total'>, <Ending.CRASHED: 'crashed'>)

@@ -21,7 +21,7 @@ class RoutingMiddleware(ModelAdapter, AgentMiddleware):  # type: ignore[misc]
     """Chooses one of ``models`` for every model call of an agent.
 
     ``judge(task, response)`` rates a response; :meth:`feedback` takes the id in ``response_metadata["bot_orch"]`` of a
-    message. Parameters are those of :class:`ModelAdapter`.
+    message. See :class:`ModelAdapter` for the parameters.
     """
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[..., ModelResponse[Any]]) -> Any:

@@ -31,7 +31,7 @@ class LearnedRouting(Adapter, CustomLogger):  # type: ignore[misc]
     >>> router = litellm.Router(model_list, plugins=[routing], disable_cooldowns=True)  # doctest: +SKIP
 
     ``judge(task, response)`` rates a response; :meth:`feedback` takes the response's ``id`` or its
-    ``_hidden_params["litellm_call_id"]``. Parameters are those of :class:`Adapter`; dollars are LiteLLM's own.
+    ``_hidden_params["litellm_call_id"]``. See :class:`Adapter` for the parameters; dollars come from LiteLLM.
     """
 
     def __init__(self, router: Router | Sequence[str], **options: Any) -> None:

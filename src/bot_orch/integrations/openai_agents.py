@@ -78,7 +78,7 @@ class RoutedHandoffs(Adapter, RunHooks):  # type: ignore[misc]
     >>> with choice.routed(question):  # doctest: +SKIP
     ...     result = await Runner.run(triage, question, hooks=choice)
 
-    The outcome is that of the agent that took over; ``judge(task, output)`` rates its output. ``options`` are those of
+    The outcome belongs to the agent that took over; ``judge(task, output)`` rates its output. ``options`` are those of
     :class:`Adapter`.
     """
 

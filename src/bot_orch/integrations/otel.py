@@ -25,7 +25,7 @@ class DecisionSpans:
     """Watches turns: ``Adapter(router, watchers=[DecisionSpans()])``, or ``adapter.watchers.append(...)``.
 
     A span lasts from the decision to the answer, as a child of the span it was decided in. Its attributes have the
-    names that the service uses. A reward that comes after the answer is a span ``evaluate`` of its own with a link.
+    names that the service uses. A reward after the answer becomes a separate, linked span ``evaluate``.
     Texts of tasks and answers are never written.
 
     Parameters

@@ -24,7 +24,7 @@ class RoutedRuns(ModelAdapter, AbstractCapability):  # type: ignore[misc]
     >>> agent = Agent(capabilities=[RoutedRuns({"small": small, "large": large})])  # doctest: +SKIP
 
     ``models`` may be ids, such as ``"openai:gpt-5"``. ``judge(task, result)`` rates the result of a run;
-    :meth:`feedback` takes ``result.run_id``. Parameters are those of :class:`ModelAdapter`.
+    :meth:`feedback` takes ``result.run_id``. See :class:`ModelAdapter` for the parameters.
     """
 
     def get_model(self) -> Any:

@@ -1,6 +1,6 @@
 """Move old events of a log to Parquet files; they are deleted after the files are verified and on disk.
 
-A service on SQLite runs this module as a process of its own, which copies; the service itself then removes the rows.
+A service on SQLite runs this module in a subprocess, which copies the rows; the service then deletes them.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ class FeedbackGiven(_Event, tag=3, frozen=True):
     With ``audit`` the reward is the truth.
 
     ``judge`` names the judge that gave the reward to ``agent``'s answer, asked with probability ``rate``. Such a reward
-    is provisional: that of a judge of equal or higher rank replaces it (``replaced``), one of lower rank is
+    is provisional: one by a judge of equal or higher rank replaces it (``replaced``), one of lower rank is
     ``outranked``: kept in the log, not learned. ``default``: the reward is what an answer earns unless somebody
     reports; how far it is learned depends on the share of answers with reports.
     """

@@ -116,8 +116,8 @@ def spending(grains: Iterable[tuple[int, float]] = ()) -> SlidingSum:
 class Reservations:
     """Dollars reserved for calls in progress, by decision, so that concurrent calls do not overdraw a budget.
 
-    What is held briefly counts for ten minutes: for decisions of callers who ask the agent themselves and may never say
-    what it has cost.
+    Brief reservations count for ten minutes: they belong to callers who call the agent themselves and may never report
+    its cost.
 
     Examples
     --------

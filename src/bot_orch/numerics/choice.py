@@ -202,7 +202,7 @@ def mixed_draw(
 ) -> tuple[Floats, Ints]:
     """:func:`with_uniform_share` and :func:`draw` in one: the mixed probabilities and the agents drawn from them.
 
-    For one row, what is no probability vector is an error.
+    For one row, an invalid probability vector raises an error.
     """
     if p.ndim != 1:
         mixed = with_uniform_share(p, share, eligible)

@@ -71,7 +71,7 @@ class Situation:
 class Choice:
     """Propensities, and the policy's two score terms: estimate and exploration bonus.
 
-    ``doubt`` is how a floor is best spent: probabilities by how little is known of late about agents that may be best.
+    ``doubt`` allocates a floor: more probability to agents that may be best and have little recent evidence.
     ``None`` spreads it evenly.
     """
 

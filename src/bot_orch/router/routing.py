@@ -404,7 +404,7 @@ class Router:
         first of every agent is also logged. An exception in the judge is raised, and the decision stays pending; so is
         one that shows that the function takes a text and got a task, or the reverse.
 
-        With ``timeout_s`` the function runs in a thread of its own, and the outcome is censored at that time; the
+        With ``timeout_s`` the function runs in a separate thread, and the outcome is censored at that time; the
         thread keeps running because threads cannot be cancelled.
 
         With ``attempts``, an agent that fails, or does not answer within :meth:`patience`, is given up and another one

@@ -59,7 +59,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
         objective=wanted_weights(r),
         constraints=wanted_constraints(r),
         guarantee=wanted_guarantee(r),
-        ids="derived",  # the log has ids of its own, and replicas hold equal states
+        ids="derived",  # the log assigns its own ids, and replicas have equal states
     )
     # the first request may lack a text: its encoder counts from the start
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router

@@ -104,7 +104,7 @@ class StoredConfig:
     version
         The version that it starts with.
     stored
-        Whether the file holds settings of its own alone.
+        Whether the file contains only settings of this process.
     """
 
     def __init__(self, file: ConfigFile, version: ConfigVersion, *, stored: bool = False) -> None:

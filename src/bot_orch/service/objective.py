@@ -97,7 +97,7 @@ def dollar_weight(prices: Sequence[float]) -> float:
 def idle_weight(config: Config) -> tuple[float, Sequence[float]] | None:
     """The largest effect of the dollar weight on scores at the agents' prices, if it is negligible.
 
-    None if it matters, if there is none, or if fewer than two agents have a price.
+    None if the effect matters, without a weight, or if fewer than two agents have a price.
     """
     prices = _prices(config)
     weights = wanted_weights(config.router)

@@ -31,7 +31,7 @@ class ServiceProcess(uvicorn.Server):
     Parameters
     ----------
     settings
-        Those of uvicorn.
+        Configuration of uvicorn.
     runtime
         The service.
     worker

@@ -382,7 +382,7 @@ class Runtime:
         self.metrics.count("bot_orch_limited_requests_total", token=token, limit=limit)
 
     def on_attempt(self, attempt: Attempt) -> None:
-        """Log one attempt at an agent; the id of the request is that of the decision."""
+        """Log one attempt at an agent; the request's id is the decision's id."""
         event = AttemptEnded(
             attempt.request_id,
             "",

@@ -98,7 +98,7 @@ def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
         together = Situation(t, np.broadcast_to(penalty, (seeds, m)), None, context)
         drawn = pipeline.decide(policy, batch, together, u=u)
         reward = (uniform(keys["reward"], t) < _MEANS[drawn.agent]).astype(float)
-        reward[t % (2 + np.arange(seeds)) == 0] = np.nan  # at a rate of its own in every row
+        reward[t % (2 + np.arange(seeds)) == 0] = np.nan  # at a different rate in every row
         before = {name: array.copy() for name, array in batch.items()}
         pipeline.apply(policy, batch, pipeline.bandit_feedback(drawn, reward))
         for row, state in enumerate(alone):

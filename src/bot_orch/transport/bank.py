@@ -59,7 +59,7 @@ class ProfileBank:
 
     @cached_property
     def schema(self) -> Schema:
-        """State arrays: outcome counts, embeddings and those of the store."""
+        """State arrays: outcome counts, embeddings and the arrays of the store."""
         return {
             "seen": Field(dtype="int64"),
             "embedding": Field(shape=(self.geometry.width,)),

@@ -1,4 +1,4 @@
-"""Events of a log of ours that ``bot-orch export --events`` wrote, put back as they were."""
+"""Restore events written by ``bot-orch export --events``."""
 
 from __future__ import annotations
 

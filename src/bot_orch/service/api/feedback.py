@@ -117,7 +117,7 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
             judged = _of_pending(runtime, body, known_as)
         elif _is_second(runtime, body):
             judged = _Judgement("audited")
-        elif not refs:  # its outcome has come meanwhile
+        elif not refs:  # its outcome has arrived in the meantime
             refs = (body.decision_id,)
             continue
         else:
@@ -130,7 +130,7 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
         return view, None
     event = _event(body, known_as, judged.effect, judge=judge, agent=agent)
     if not body.shown:
-        event.outcome()  # refuses what is no outcome, also where nothing is learned from it
+        event.outcome()  # raises an error for an invalid outcome, even if nothing is learned from it
     group = runtime.writer.stage(runtime.writer.stamp(), event, body.decision_id, key=key, digest=digest)
     return view, group
 

@@ -175,4 +175,4 @@ ROUTES: tuple[RouteSpec, ...] = (
 )
 
 API_ROUTES = (*ROUTES, *QUEUE_ROUTES)
-"""All of them, with those of the queue; the OpenAPI document describes these."""
+"""All routes, including those of the queue, as described by the OpenAPI document."""

@@ -122,7 +122,7 @@ class HeartbeatThread(threading.Thread):
 
     def _beat(self) -> None:
         began = elapsed_s()
-        if began - self.answered > self._table.lease_s:  # the event loop hangs, or did: others shall go on meanwhile
+        if began - self.answered > self._table.lease_s:  # the event loop hangs or hung: let others take over
             self._failed(TimeoutError("the process did not answer its own heartbeat"))
             return
         with self._lock:

@@ -40,7 +40,7 @@ _log = logging.getLogger("bot_orch.cluster")
 _LEASE, _SERVE, _BEAT, _SETTLE = 0.6, 0.5, 0.1, 0.5  # in lease_s: lease, own deadline, beats, least stay of a router
 _LONGEST_BEAT_S = 1.0
 _MOVES = 4  # at a time
-_STEADY = 3  # beats after an interruption before leases that ran out meanwhile are taken; beats before a move
+_STEADY = 3  # beats after an interruption before leases that expired in the meantime are taken; beats before a move
 _LEAVE_S = 10.0
 _LOOK_S = 0.05
 

@@ -191,7 +191,7 @@ class Routers:
             await asyncio.to_thread(new.open)
             await new.load()
         except BaseException:
-            new.traces = new.access = None  # those of all routers
+            new.traces = new.access = None  # shared by all routers
             await new.stop()
             raise
         await begin(new)
@@ -240,7 +240,7 @@ async def _wound_up(runtime: Runtime, grace_s: float) -> None:
     except TimeoutError:
         pass
     finally:
-        runtime.traces = runtime.access = None  # those of all routers
+        runtime.traces = runtime.access = None  # shared by all routers
         runtime.usage.forget(runtime.config.name, runtime.writer.log)
         await runtime.stop()
 

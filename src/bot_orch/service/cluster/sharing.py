@@ -43,7 +43,7 @@ class UsageSharing:
     wire
         To the others.
     now_us
-        The time, as that of the events.
+        Returns the current time, in microseconds like the events.
     """
 
     def __init__(self, usage: TokenUsage, wire: Cluster, now_us: Callable[[], int]) -> None:

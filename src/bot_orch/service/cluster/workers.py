@@ -1,7 +1,7 @@
 """``serve --workers N``: a parent process that starts workers, restarts those that die, and forwards signals.
 
 On SQLite the first worker owns all routers, and the others are fronts; on PostgreSQL leases say who owns what. Workers
-reach each other by sockets in a folder of their own.
+reach each other by sockets in a private folder.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class _Parent:
         self._status = 0
 
     def run(self, run: Callable[[Worker], int], announce: Callable[[int], None]) -> int:
-        """Look after workers until a signal."""
+        """Supervise workers until a signal."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEEDED)
         self._due = dict.fromkeys(self._numbers, 0.0)
         announced = False

@@ -68,7 +68,7 @@ class ConfigFile:
     path, environment
         Where it is, and the variables that it may name; by default those of the process.
     host, port
-        Override what it says.
+        Override the file's values.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 r"""The cost-quality plane: mean dollars and mean reward of a decision, per agent, and of the router itself.
 
-The doubly robust mean reward of an agent over the decisions of a range is that of
+The doubly robust mean reward of an agent over the decisions of a range is the mean of
 :math:`m_a + 1[A = a] / p_a (r - m_a)`, with rewards and means as in :mod:`~bot_orch.service.dashboard.regret`: what the
 agent would have earned, had it got every decision that it could be drawn in. An estimate outside [0, 1], where no mean
 reward can be, is moved to the nearer end: that is never further from the truth. Mean dollars are those of its own

@@ -52,7 +52,7 @@ class TimelineReader:
             if self._last < self._counted_seq:
                 self._counted_seq = self.decisions = 0
             found = self._of_kind(kind) if kind else self.timeline
-            await asyncio.to_thread(self._read, found)  # its queries have deadlines of their own
+            await asyncio.to_thread(self._read, found)  # its queries have their own deadlines
             self._skip(found)
             yield found
 

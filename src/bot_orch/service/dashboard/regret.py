@@ -31,7 +31,7 @@ __all__ = ["DIFFERENCES", "Offer", "RegretEstimate", "Rewards", "best_agent", "c
 _FEWEST = 10  # decisions that an agent must have been drawable in; a standard error of fewer says nothing
 _PRIOR_VARIANCE = 0.25  # of a reward in [0, 1] of which nothing is known, counted like one reward
 _RECENT = 50.0  # rewards of an agent that make up its mean
-_LEAST_SHARE = 0.5  # of all decisions: an agent that could rarely be drawn is no alternative to the router
+_LEAST_SHARE = 0.5  # of all decisions: an agent that was rarely drawable is not comparable
 
 
 #: Rows of what a decision says of every agent: D, its variance as expected and as seen (zero if the agent was
@@ -44,7 +44,7 @@ class Offer:
     """A decision that waits for its reward: the chosen agent, its propensity and penalty c.
 
     ``means`` holds the m and ``others`` the m - c of all agents, NaN for those that could not be drawn, and
-    ``variances`` those of their differences.
+    ``variances`` the variances of their differences.
     """
 
     agent: int

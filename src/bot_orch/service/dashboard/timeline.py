@@ -196,7 +196,7 @@ class Timeline:
         self.decisions += 1
         self.recent.append(Recent(time_us, event.id, event.agent, task=event.task.id, propensity=p_chosen, by=event.by))
         chosen = self._index(event.agent)
-        if routed:  # a shadow call is no traffic
+        if routed:  # shadow calls are not traffic
             bucket = self._bucket(time_us)
             bucket.propensity += p
             bucket.distance += distance

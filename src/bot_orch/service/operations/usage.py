@@ -266,7 +266,7 @@ class RouterUsage:
     Parameters
     ----------
     usage
-        That of all routers.
+        Usage of all routers.
     router, log
         Its name, and its log.
     """

@@ -58,7 +58,7 @@ class Webhooks:
     Parameters
     ----------
     hooks
-        Those of the configuration.
+        The configured webhooks.
     counted
         Called with ``delivered``, ``failed`` or ``dropped``.
     pause_s

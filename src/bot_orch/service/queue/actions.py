@@ -69,7 +69,7 @@ async def perform(
 ) -> str:
     """Perform an action on a ticket and wait until it is durable; returns the id of the ticket.
 
-    ``number`` is that of the claim the person holds; given, another claim of the same person does not count.
+    ``number`` is the person's claim number; if given, another claim of the same person does not count.
     """
     try:
         note = _note(desk, action, ticket_id, who=who, number=number, reply=reply or PersonReply("answer"))

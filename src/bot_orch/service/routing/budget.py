@@ -39,8 +39,8 @@ def affordable(
 ) -> Affordable:
     """Agents that the budget allows, given their expected prices.
 
-    What is left of the window is what was neither spent nor set aside for calls under way. ``people`` are never the
-    cheapest agent that is left, however little they cost: they would get all the traffic. They stay eligible too.
+    The remaining budget excludes dollars spent and dollars reserved for calls in progress. ``people`` are never the
+    cheapest remaining agent, whatever they cost: they would get all the traffic. They stay eligible too.
     """
     excluded: dict[str, str] = {}
     if budget.per_request_usd is not None:

@@ -57,7 +57,7 @@ class Comparison:
         """Count a decision or its first reward, which is the one the policies learn."""
         match event:
             case Configured(keep_learned=False):
-                self._reset()  # the arms began anew
+                self._reset()  # the arms have restarted
             case DecisionMade() if event.policy == policy_name(self.test) and event.by == "policy":
                 arm = self.test.arm(event.counter + 1)
                 self.arms[arm].decisions += 1

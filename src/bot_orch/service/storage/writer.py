@@ -465,7 +465,7 @@ class Writer:
     async def _in_reader(self, job: Callable[[], T]) -> T:
         closed = StorageError(
             "storage: the log was closed while it was asked; try again"
-        )  # a router may move meanwhile
+        )  # a router may move in the meantime
         try:
             found = asyncio.get_running_loop().run_in_executor(self._readers, job)
         except RuntimeError:  # its threads have ended

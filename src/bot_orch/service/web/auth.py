@@ -90,13 +90,13 @@ class Gate:
     Parameters
     ----------
     tokens
-        Those of the configuration.
+        The configured tokens.
     environment
         Variables that hold the tokens; by default the process environment.
     limits
         How many logins of an address may fail.
     tenants
-        Those of the configuration.
+        The configured tenants.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class Request:
     """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error; ``noted`` is for
     the access log; ``started`` is when its last bytes arrived.
 
-    ``params`` are those in the path, ``query`` those behind it; ``prefix`` is that of the router, if the path names it.
+    ``params`` come from the path, ``query`` from the query string; ``prefix`` is the router's path prefix, if used.
     One that is ``carried`` is for a router that another process owns.
     """
 

@@ -142,7 +142,7 @@ def restart(stage: Stage, rng: np.random.Generator) -> Stage:
 def long_run(stage: Stage, rng: np.random.Generator) -> Stage:
     """Pass after pass over the same tasks, noise redrawn.
 
-    Single trials are drawn anew by the replay. Where the file has none, a tenth of the observed outcomes is that of the
+    The replay resamples single trials. Where the file has none, a tenth of the observed outcomes is that of the
     same agent on another task, and times vary by 20 %; what the file says is scored.
     """
     matrix, reward = stage.matrix, stage.matrix.reward

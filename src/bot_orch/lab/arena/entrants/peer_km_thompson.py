@@ -5,7 +5,7 @@ replicate weights all decisions at random (Bayesian bootstrap) and is fitted by 
 
 * E: silence of e rounds is a success with probability p S1(e) / (p S1(e) + (1 - p) S0(e));
 * M: p of an agent is a weighted ridge regression of the successes on (1, x); S1 and S0, the laws of the delay of
-  successes and of failures, are weighted Kaplan-Meier curves, silences censored. Where failures are never told, S0 = 1,
+  successes and of failures, are weighted Kaplan-Meier curves, silence is censored. If failures go unreported, S0 = 1,
   which is the setting of the paper.
 
 A replicate drawn at random chooses the agent with its largest p. Ours differs from the paper in that failures may be

@@ -25,7 +25,7 @@ _LARGE = 1e100  # the fourth power of what is larger may overflow
 def prepare(features: Floats | None, components: int | None = 10) -> Floats | None:
     """A ``(T, d)`` context with d at most ``components`` (``None`` keeps every column), or None without features.
 
-    Missing values become the column's median, and the share of a row that is missing becomes a column of its own.
+    Missing values become the column's median, and the share of a row that is missing becomes an additional column.
     A column whose tails are heavy is replaced by its signed logarithm. Columns are standardised and clipped at four
     standard deviations, then projected on their principal components, which keep their relative spread: a ridge
     penalty then weighs less on directions in which tasks differ more. Rows have a squared length of one on average.

@@ -35,7 +35,7 @@ class RoundContext:
     ----------
     context
         ``(seeds, d)`` features prepared in hindsight, from all tasks at once, those of the text included, or ``None``:
-        for libraries that bring no preparation of their own.
+        for libraries without their own preparation.
     eligible
         ``(seeds, M)`` who can take the task; ``None`` means everybody.
     reference
@@ -94,7 +94,7 @@ class RoundOutcome:
     truth: Floats | None = None
 
     def outcomes(self) -> list[Outcome]:
-        """One outcome per seed, as a live router would be told; without output and cost, which come as arrays."""
+        """One outcome per seed, as a live router would see it, without output and cost, which are separate arrays."""
         seeds = range(len(self.agent))
         return [self._outcome(seed) for seed in seeds]
 

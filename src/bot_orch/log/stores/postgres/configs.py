@@ -39,7 +39,7 @@ class PostgresConfigs:
     Parameters
     ----------
     url
-        As that of :class:`bot_orch.log.stores.postgres.log.PostgresLog`; its schema must have been made.
+        See :class:`bot_orch.log.stores.postgres.log.PostgresLog`; its schema must exist.
     """
 
     def __init__(self, url: str) -> None:

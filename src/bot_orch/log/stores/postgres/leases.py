@@ -2,7 +2,7 @@
 
 A lease has an epoch, which grows with every change of the owner. The owner appends under its epoch (``fence`` in SQL,
 in the same transaction), so one that has lost its lease without noticing it cannot write. A claim waits for the
-stream's lock: what the owner before has committed is there, and what it has not will be refused.
+stream's lock: the previous owner's commits are visible, and its later writes are refused.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LeaseTable:
     Parameters
     ----------
     url
-        As that of :class:`bot_orch.log.stores.postgres.log.PostgresLog`.
+        See :class:`bot_orch.log.stores.postgres.log.PostgresLog`.
     lease_s
         How long a lease is valid, and for how long a process is taken for alive after a heartbeat.
     """

@@ -168,7 +168,7 @@ class PostgresLog(CommittedRows):
     def save(self, snapshot: Snapshot) -> None:
         """See :class:`bot_orch.log.log.Log`; not under the lock, which a commit waits for.
 
-        An owner that was replaced meanwhile does no harm: what it saves are committed events.
+        An owner that was replaced in the meantime does no harm, as it saves committed events.
         """
         with reaching(), connect(self.url, ended=self._ended) as connection:
             connection.execute(_Q["insert_snapshot"], (self.stream, *snapshot))

@@ -25,7 +25,7 @@ class CommittedRows:
     Parameters
     ----------
     url
-        As that of :class:`bot_orch.log.stores.postgres.log.PostgresLog`.
+        See :class:`bot_orch.log.stores.postgres.log.PostgresLog`.
     """
 
     def __init__(self, url: str) -> None:

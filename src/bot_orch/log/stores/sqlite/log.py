@@ -244,7 +244,7 @@ class SqliteLog:
 
     def _prepare(self, synchronous: str) -> None:
         w = self._writer
-        w.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()  # of a new file; others keep what they have
+        w.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()  # applies to new files only
         w.execute("PRAGMA journal_mode = WAL").fetchall()
         w.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
         w.execute("PRAGMA cache_size = -16000").fetchall()

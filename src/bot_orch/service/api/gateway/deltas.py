@@ -18,7 +18,7 @@ class Piece:
     """One piece of the first choice of a streamed chat.
 
     ``kind`` is ``text``, ``refusal``, ``call`` (a tool call begins), ``arguments`` (more of it), ``finish`` or
-    ``usage``; ``number`` is that of a tool call.
+    ``usage``; ``number`` is the index of a tool call.
     """
 
     kind: str
