@@ -237,7 +237,7 @@ class Engine:
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: policy, reward, completion, those of optional models, and those of the alignment."""
+        """State schemas by part: policy, reward, completion, optional models and alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": self.policy.schema(s.context_width), "reward": s.reward.schema}
         parts["completion"] = self.completion.schema

@@ -293,7 +293,7 @@ class Orchestrator:
         return isinstance(decision_id, str) and decision_id in self._state.provisional
 
     def round_of(self, decision_id: str) -> tuple[str, ...]:
-        """Ids of the decisions that asked for the answers of a round, if a pending decision accepted one of them."""
+        """Ids of the decisions whose answers form a round, if a pending decision accepted one of them."""
         accepted = self._state.pending.get(decision_id) if isinstance(decision_id, str) else None
         if accepted is None or accepted.action != "accept":
             return ()
@@ -987,7 +987,7 @@ class Orchestrator:
             self._engine = Engine(replace(self.settings, encoder=encoder))
 
     def _adopt(self, taught: WarmPolicy) -> None:
-        """Go on with a policy and state that evaluations were taught to."""
+        """Adopt a policy and state that were taught evaluations."""
         policy = without_context(taught.policy)
         self._engine = Engine(replace(self.settings, policy=policy))
         self._state.parts["policy"], self._name = taught.state, policy_name(policy)

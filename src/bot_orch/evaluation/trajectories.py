@@ -1,4 +1,4 @@
-"""What another way to stop would have earned, from rounds of several steps.
+"""Value of other stopping rules, estimated from rounds of several steps.
 
 A round is a trajectory of decisions; its weight is the product of target over logged propensity, step by step. Each
 step conditions on the answers so far, so the target may stop or ask as it likes, but it can only be evaluated where the

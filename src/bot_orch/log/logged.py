@@ -38,7 +38,7 @@ _OWN = "agent"  # whose rewards any judge outranks, if a service opens the log
 
 
 class LoggedOrchestrator:
-    """Writes an event for every change, commits it (fsync), and only then lets the caller go on.
+    """Writes an event for every change, commits it (fsync), and only then returns to the caller.
 
     Opening an existing file folds its events: learned state and pending decisions are as they were. Agents and settings
     are those that are passed now; if they differ, the change is an event too. The file is a log like that of the

@@ -631,7 +631,7 @@ def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
 
 
 def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None:
-    """Count outcomes of agents not asked for long separately; after some the two estimates are merged."""
+    """Count outcomes of agents not asked for a long time separately; later the two estimates are merged."""
     stale = (t - s.last[at] > GRACE) & (s.count[at] > 0.0)
     looked = np.where(stale, 0.0, s.look_count[at])
     active = stale | (looked > 0.0)

@@ -60,7 +60,7 @@ def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
 
 
 def moving_mean(values: Floats, width: int) -> Floats:
-    """Mean of what is not NaN among the last ``width`` values, at every position; NaN where there is none.
+    """Mean of the values that are not NaN among the last ``width``, at every position; NaN without any.
 
     Examples
     --------

@@ -323,7 +323,7 @@ class Router:
             self._of_text.discard(agent_id)
 
     def certificate(self) -> Certificate | None:
-        """What the guarantee certifies now; None without one."""
+        """The current certificate of the guarantee; None without one."""
         with self._lock:
             return self._orchestrator.certificate()
 

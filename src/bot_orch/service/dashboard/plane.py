@@ -73,7 +73,7 @@ class Plane:
 
 
 def plane_of(view: BucketView, agents: Sequence[str]) -> Plane:
-    """The plane over a range of time; agents that were drawn too rarely are left out."""
+    """The plane over a time range; agents that were drawn too rarely are omitted."""
     sums = {name: view.total(name) for name in (*PLANE, "expected_variance", "seen_variance", "drawable")}
     drawn, settled = sums["drawn"], float(sums["drawn"].sum())
     known = comparable(sums["drawable"], settled)

@@ -216,7 +216,7 @@ def _held(state: QueueState, ticket_id: str, who: Person, *, now_us: int, number
 
 
 def _checked(ticket: Ticket, reply: PersonReply) -> str:
-    """The text of the answer, after checking that the action has what it needs."""
+    """The text of the answer, after checking that the action has all it needs."""
     if reply.action == "reject":
         if not reply.reason.strip():
             raise QueueError("invalid_answer", "say why you reject it")

@@ -29,7 +29,7 @@ _WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What to run: the settings, how to read them again, whether to stop after the chats or open a page."""
+    """Options of a quickstart: the settings, how to reload them, whether to stop after the chats or open a page."""
 
     config: Config
     read: Callable[[], Config]

@@ -19,7 +19,7 @@ _SHORTEST_S = 60.0  # spending is known by the minute
 
 @dataclass(frozen=True, slots=True)
 class Affordable:
-    """Agents to exclude, with the reason; ``cheapest`` says that only the cheapest one is left for want of money,
+    """Agents to exclude, with the reason; ``cheapest`` is set if the budget leaves only the cheapest one,
     ``beside`` whether people are eligible too.
     """
 

@@ -313,7 +313,7 @@ class Writer:
                 return
 
     async def _resume(self, group: Group, error: Exception) -> bool:
-        """Go on where we were, once the server answers; whether that was possible.
+        """Resume once the server answers; returns whether that was possible.
 
         It is unknown whether rows of an unanswered commit are there. If they are, they are acknowledged; if the
         log still ends before them, they are appended again; if others have written there, the state is wrong.

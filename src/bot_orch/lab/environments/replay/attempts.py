@@ -73,7 +73,7 @@ class AttemptReplay(Replay):
 
     @property
     def left_s(self) -> float:
-        """Seconds that are left of the round."""
+        """Seconds left in the round."""
         return max(0.0, self.cutoff_s - self.spent_s)
 
     @property

@@ -82,6 +82,6 @@ def z_score(a: Measured, b: Measured) -> float:
 
 
 def judged(parts: Iterable[bool]) -> Finding:
-    """Holds if all parts do, fails if none does."""
+    """HOLDS if all parts hold, FAILS if none does, else PARTLY."""
     found = list(parts)
     return Finding.HOLDS if all(found) else Finding.PARTLY if any(found) else Finding.FAILS

@@ -33,7 +33,7 @@ class CopyCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether rows and states are the same and every decision that could be derived came out as recorded."""
+        """Whether rows and states are equal and every derivable decision was reproduced."""
         return self.same_rows and self.different == 0 and self.original == self.copy
 
 

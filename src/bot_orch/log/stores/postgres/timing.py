@@ -46,7 +46,7 @@ class Timing:
 
 
 class LogAddress(NamedTuple):
-    """A log in PostgreSQL: what libpq reads, our deadlines, the schema of the service, the stream of the router."""
+    """A log in PostgreSQL: the part for libpq, our deadlines, the service's schema, the router's stream."""
 
     plain: str
     timing: Timing = Timing()
