@@ -77,7 +77,7 @@ class ManualClock:
         return self._elapsed_us
 
     def advance(self, seconds: float) -> None:
-        """Let ``seconds`` pass; a negative number sets the wall time back."""
+        """Advance by ``seconds``; a negative number sets the wall time back."""
         self.jump(seconds)
         self._elapsed_us += max(0, round(seconds * 1e6))
 

@@ -139,7 +139,7 @@ class DeploymentPool:
         use.asked_to_rest = asked is not None
 
     def succeeded(self, place: int) -> None:
-        """Let a deployment be chosen again."""
+        """Make a deployment available again."""
         self._uses[place].rests_until = -math.inf
 
     def wait_s(self) -> float:

@@ -176,7 +176,7 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
 
 
 def _report(out: Path, page: Path) -> None:
-    """The verdicts in words, then where to look further."""
+    """Print the verdicts, then where to find details."""
     verdicts = json.loads((out / "verdict.json").read_text())["verdicts"]
     if not verdicts:
         _note("no verdict: rounds of several attempts are not compared with what is done now; see the table")

@@ -32,7 +32,7 @@ def keep(state: State, decision: Decision, reward: float, *, audit: bool) -> Non
 
 
 def second(engine: Engine, state: State, roster: Roster, *, decision_id: str, outcome: Outcome, audit: bool) -> None:
-    """The second verdict on an audited decision: only the bias is learned from it."""
+    """Learn the second verdict on an audited decision, which only affects the bias."""
     first = state.verdicts[decision_id]
     if first.audit == audit:
         problem = "has been audited" if audit else "has its outcome"
@@ -52,7 +52,7 @@ def read_output(engine: Engine, output: Measure) -> Floats | None:
 
 
 def see_output(engine: Engine, state: State, roster: Roster, *, decision: Decision, raw: Floats | None) -> bool:
-    """Learn the output of a pending decision; returns whether an alarm started its agent afresh."""
+    """Learn the output of a pending decision; returns whether an alarm restarted its agent."""
     state.shown[decision.id] = None
     state.seq += 1
     index = roster.index.get(decision.agent)

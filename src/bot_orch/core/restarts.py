@@ -63,7 +63,7 @@ class Restarts:
         return np.asarray(parts["restarts"]["since"][at] < t)
 
     def restart(self, parts: dict[str, Arrays], schemas: Mapping[str, Schema], agent: Ints, *, alarms: Bools) -> None:
-        """Set every array of the agents with an alarm to its initial value, as for an agent that is new."""
+        """Reset every array of the agents with an alarm to its initial value."""
         for row in map(tuple, np.argwhere(alarms)):
             at = (*row, int(agent[row]))
             for name, schema in schemas.items():

@@ -57,7 +57,7 @@ def decision_to_row(decision: Decision) -> list[Any]:
 
 
 def decision_reader() -> Callable[[Sequence[Any]], Decision]:
-    """A function from the rows of :func:`decision_to_row` to decisions; they share the names of their agents."""
+    """A function that converts rows of :func:`decision_to_row` to decisions with shared agent names."""
     rosters: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def read(row: Sequence[Any]) -> Decision:

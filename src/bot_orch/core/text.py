@@ -1,4 +1,4 @@
-"""Text as context: a task's text becomes numbers behind its features.
+"""Text as context: a task's text is encoded and appended to its features.
 
 The numbers are rounded to single precision and kept with the decision, under the encoder's version and their number.
 From there on they are used as they are: learning, replay and evaluation need neither the text nor the encoder.
@@ -157,7 +157,7 @@ def numbers_of(decision: Decision, settings: Settings) -> tuple[float, ...] | No
 
 
 def dense(features: npt.ArrayLike, settings: Settings) -> Floats:
-    """Numbers that a policy can multiply: missing ones are zero, word codes are spread over as many places."""
+    """Dense features: missing values are zero, word codes are spread over as many columns."""
     return spread_words(np.nan_to_num(np.asarray(features, dtype=float)), settings.words)
 
 

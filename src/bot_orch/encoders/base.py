@@ -26,7 +26,7 @@ class AbsentEncoder:
     version: str
 
     def __call__(self, text: str, /) -> Sequence[float]:
-        """Refuse; numbers that were encoded before are used as they are."""
+        """Raise an error; features that were encoded earlier remain usable."""
         raise InvalidInputError(
             "encoder", f"{self.version!r} is a callable and was not saved", "pass encoder= to load() or from_json()"
         )

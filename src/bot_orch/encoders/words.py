@@ -1,4 +1,4 @@
-"""The built-in encoder: summary statistics and hashed words that stay apart. Stateless, NumPy only.
+"""The built-in encoder: summary statistics and hashed words. Stateless, NumPy only.
 
 A text is the set of its words, and a word is the number of its hash bucket: feature hashing [1]_ without the sums, so
 that a learner can weigh every word by itself. The slots hold the smallest bucket numbers of the text. As these are

@@ -195,7 +195,7 @@ class Adapter:
         self._turns: OrderedDict[str, Turn] = OrderedDict()
 
     def begin(self, task: Task, eligible: Collection[str] | None = None, *, call_id: str | None = None) -> Turn:
-        """Decide; the turn is found again by ``call_id`` and by the decision's id."""
+        """Make a decision; the turn can be found by ``call_id`` and by the decision's id."""
         turn = Turn(self, self.router.decide(task, eligible), task)
         with self._lock:
             self._turns[turn.id] = turn

@@ -1,4 +1,4 @@
-"""Which agent made a tool call: the results of its tools go back to it."""
+"""Tool loops: results of a tool call go back to the agent that made the call."""
 
 from __future__ import annotations
 

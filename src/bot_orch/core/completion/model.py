@@ -264,7 +264,7 @@ class Completion:
         return self.patience_s is not None and outcome.elapsed_s is not None and outcome.elapsed_s >= self.patience_s
 
     def _completed(self, state: Arrays, agent: int, elapsed_s: float | None, *, reward: float) -> int:
-        """Record a completion, the usual case; the bin of its time, -1 if that is unknown."""
+        """Record a completion, the usual case; returns the bin of its time, -1 if unknown."""
         if elapsed_s is None:
             at, untimed = -1, state["untimed"]
             untimed[agent, 0] += 1.0

@@ -86,7 +86,7 @@ class Evaluations:
         return replace(self, agents=tuple(agents), rewards=rewards)
 
     def padded(self, width: int) -> Evaluations:
-        """The same rows with zeros behind the features, up to ``width`` numbers: an empty text."""
+        """The same rows with features zero-padded to ``width``, as for an empty text."""
         own = np.zeros((len(self), 0)) if self.features is None else self.features
         if own.shape[1] >= width:
             return self

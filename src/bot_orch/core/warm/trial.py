@@ -95,7 +95,7 @@ class WarmStart(Policy):
 
     @staticmethod
     def phase(state: Arrays) -> str:
-        """The phase of the trial in words, shown after the policy's name."""
+        """A short description of the trial's phase, shown after the policy's name."""
         share = float(_warm_share(state))
         if 0.0 < share < 1.0:
             return " (warm start)"

@@ -68,7 +68,7 @@ async def _credit(request: Request, body: FeedbackRequest) -> SessionView:
 
 
 async def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
-    """The report with the id of its decision in the log."""
+    """The report with its decision's id in the log."""
     if not body.decision_id and body.completion_id is None:
         message = "decision_id: is missing; add it, or name a completion_id or a session"
         raise Problem(422, "invalid_value", message, param="decision_id")
@@ -92,7 +92,7 @@ async def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
 
 
 async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Group | None]:
-    """Log a report, which names its decision as the log does; await the group before acknowledging it.
+    """Log a report that names its decision by log id; await the group before acknowledging it.
 
     A report without an id is identified by its content: the same content again counts once, another is a revision.
     """

@@ -255,7 +255,7 @@ class Forwarder:
         await serve(scope, _replayed(exchange), exchange.send)
 
     async def _send(self, other: Member, router: str, exchange: Exchange) -> Set[str] | None:
-        """Send a request on and its answer back.
+        """Forward a request and return its answer.
 
         If nothing was done there: the routers that were asked in vain.
         """
@@ -359,7 +359,7 @@ def alone(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def moved(router: str, *, here: Set[str] = frozenset()) -> Problem:
-    """The answer to a request that was passed on to a process that does not serve its router; it serves ``here``."""
+    """The answer to a forwarded request for a router that is not served here; this process serves ``here``."""
     message = f"the router {router!r} is served by another process; try again"
     return Problem(503, "moved", message, headers={"retry-after": "1", MOVED_HEADER: ",".join(sorted(here))})
 

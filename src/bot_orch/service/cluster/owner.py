@@ -110,7 +110,7 @@ class RoundServer:
             key[0].send(Refused.of(key[1], problem, {}))
 
     def _lost(self, connection: MessageConnection) -> None:
-        """The front is gone, and its clients with it."""
+        """Handle the loss of a front and its clients."""
         self._connections.discard(connection)
         self._known.discard(connection)
         for (of, _), carrier in tuple(self._carriers.items()):

@@ -108,7 +108,7 @@ class OwnerCluster:
         return self._held
 
     def serves(self, router: str) -> bool:
-        """A new router waits for its owner: see :class:`Cluster`."""
+        """False: a new router waits for its owner; see :class:`Cluster`."""
         return False
 
     async def start(self, routers: Routers) -> None:

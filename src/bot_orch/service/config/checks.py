@@ -70,7 +70,7 @@ def _check_retention(config: Config) -> None:
 
 
 def _dollar_windows(config: Config) -> Iterator[tuple[float, str]]:
-    """The seconds that limits on dollars look back, and whose they are."""
+    """The windows of dollar limits in seconds, and their owners."""
     limits = {f"config.tokens[{index}].limits": each.limits for index, each in enumerate(config.tokens)}
     limits |= {f"config.tenants.{name}.limits": each.limits for name, each in config.tenants.items()}
     yield from ((each.window_s, where) for where, each in limits.items() if each is not None and each.usd is not None)

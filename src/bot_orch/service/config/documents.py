@@ -95,7 +95,7 @@ class ConfigFile:
         return _local(parsed(self.text(), str(self.path)))
 
     def database(self) -> str:
-        """The database that it names, with its variables replaced."""
+        """The configured database, with variables expanded."""
         where = self.local().get("database", "")
         return str(expanded(where, "config.database", self.environment))
 

@@ -1,4 +1,4 @@
-"""Agents side by side over a range of time: traffic, reward, dollars, seconds, distance, failures."""
+"""Comparison of agents over a time range: traffic, reward, dollars, seconds, distance, failures."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _CURRENT = Safe(' aria-current="true"')
 
 
 def kind_counts(kinds: NamedSums) -> list[tuple[str, int]]:
-    """Kinds and their decisions, the commonest first.
+    """Kinds with their numbers of decisions, most frequent first.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class DatabaseSeen:
 
 
 def see_database(database: str) -> DatabaseSeen:
-    """Look at a log without changing it."""
+    """Inspect a log without changing it."""
     if database == ":memory:":
         return DatabaseSeen((warning("database", "in memory", "name a file, or all is forgotten at the end"),))
     return _postgres(database) if is_url(database) else _sqlite(Path(database))

@@ -26,7 +26,7 @@ def ok(check: str, detail: str) -> CheckFinding:
 
 
 def warning(check: str, detail: str, remedy: str) -> CheckFinding:
-    """The service works, but look at this."""
+    """A finding that deserves attention; the service works."""
     return CheckFinding(check=check, state="warning", detail=detail, remedy=remedy)
 
 

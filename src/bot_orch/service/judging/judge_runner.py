@@ -37,7 +37,7 @@ _SHADOW = "shadow"  # what the decision of a shadow call says of itself
 
 @dataclass(slots=True)
 class _Seat:
-    """A judge at work, with its slots."""
+    """A running judge with its slots."""
 
     config: JudgeConfig
     _: KW_ONLY
@@ -97,7 +97,7 @@ class JudgeRunner:
         self._start(answer.decision_id, self._work(answer, seats, auditor))
 
     async def run(self) -> None:
-        """Let time pass for judges that wait for signals; adopt the audits that people have begun."""
+        """Advance judges that wait for signals, and adopt audits that people have begun."""
         await self._people.resume(self._start)
         try:
             while True:

@@ -18,7 +18,7 @@ __all__ = ["outranks", "report", "thumbs_of"]
 
 
 def thumbs_of(config: Config) -> str:
-    """The judge that callers are; empty if their reports are final, above all judges."""
+    """The judge that callers' reports count as; empty if their reports are final."""
     return next((judge.name for judge in config.judges if judge.kind == "thumbs"), "")
 
 

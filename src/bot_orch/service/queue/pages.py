@@ -103,7 +103,7 @@ async def _act(request: Request) -> Reply:
 
 
 async def _failed(request: Request, problem: Problem) -> Reply:
-    """The ticket with the error and all that was typed; without the ticket, if the service cannot show that."""
+    """The ticket with the error and the user's input; without the ticket if it cannot be shown."""
     try:
         edit = _number(request.form, "draft") if request.form.get("action") == "edit" else None
         return await _show(request, edit, problem)
@@ -129,7 +129,7 @@ def _number(form: Mapping[str, str], name: str) -> int | None:
 
 
 def _stamp(view: TicketView) -> str:
-    """Changes whenever the page should be loaded again."""
+    """A string that changes whenever the page should be reloaded."""
     drafts = "-" if view.drafts is None else len(view.drafts)
     return f"{view.status}.{view.claim}.{drafts}.{view.lease_until_us or 0}"
 

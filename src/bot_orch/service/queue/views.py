@@ -1,4 +1,4 @@
-"""A ticket as answers and pages show it, with the decision behind it, and drafts unless they are hidden."""
+"""Views of a ticket for the API and pages: its decision, and drafts unless hidden."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Retention:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check periodically until cancelled."""
         moved_us = None
         while True:
             try:

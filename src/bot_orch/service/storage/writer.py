@@ -199,7 +199,7 @@ class Writer:
         self.log.close()
 
     def _abandon(self) -> None:
-        """Let queries that wait for an answer fail now."""
+        """Make waiting queries fail now."""
         if self._server is not None:
             self._server.abort()
 
@@ -208,7 +208,7 @@ class Writer:
         self._readers.shutdown(cancel_futures=True)
 
     async def on_log(self, job: Callable[[], T]) -> T:
-        """The result of a job that writes to the file of the log by itself, between two groups; it must be short."""
+        """Run a short job that writes to the log's file directly, between two groups; returns its result."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.append((job, done))
         self._wake.set()
@@ -443,7 +443,7 @@ class Writer:
 
     @asynccontextmanager
     async def _patience(self) -> AsyncIterator[None]:
-        """Refuse a request that has waited too long for the log."""
+        """Refuse a request that waits too long for the log."""
         try:
             async with asyncio.timeout(self.patience_s):
                 yield
@@ -581,6 +581,6 @@ def _answer(asked: Iterable[tuple[Wanted, asyncio.Future[Found]]], found: Found 
 
 
 def _ignore_failure(saving: asyncio.Task[None]) -> None:
-    """A snapshot that fails is tried again later; the failure itself was logged with the group."""
+    """Ignore a failed snapshot: it is retried later, and the failure was logged with the group."""
     if not saving.cancelled() and saving.exception() is not None:
         _log.warning("snapshot not saved", extra={"fields": {"detail": str(saving.exception())}})

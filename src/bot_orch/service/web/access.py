@@ -1,4 +1,4 @@
-"""Writes the access log around the application, so that unknown paths have their line too."""
+"""Writes the access log around the application, so that unknown paths are logged too."""
 
 from __future__ import annotations
 

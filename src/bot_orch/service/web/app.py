@@ -34,7 +34,7 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
 class _App(Starlette):
-    """Starlette with a shortcut: routes without parameters are found in a dictionary, not by its router."""
+    """Starlette with a shortcut: routes without parameters are looked up in a dictionary."""
 
     runtime: Runtime | None = None
     doors: Mapping[str, _App] = MappingProxyType({})  # one application per router, for paths that name it
@@ -93,7 +93,7 @@ class _App(Starlette):
 
 
 def mount_routers(app: Starlette, routes: Mapping[str, Sequence[BaseRoute]]) -> None:
-    """Answer paths that begin with ``/r/NAME`` with the routes of the router of that name."""
+    """Serve paths that begin with ``/r/NAME`` with the routes of that router."""
     if isinstance(app, _App):
         app.doors = {name: _door(each) for name, each in routes.items()}
 

@@ -68,7 +68,7 @@ class Connections:
         self._sweeping: asyncio.TimerHandle | None = None
 
     def __call__(self, *, app_state: dict[str, Any], **options: Any) -> Connection:
-        """Make a connection, as uvicorn makes its protocols."""
+        """Create a connection; uvicorn's protocol factory."""
         connection = Connection(self)
         connection.http = self._protocol(app_state={**app_state, _KEY: connection}, **options)
         return connection
@@ -223,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         return message
 
     def answer_complete(self) -> None:
-        """The answer to a request is complete, whether or not its body has arrived."""
+        """Note that an answer is complete, whether or not the request's body has arrived."""
         self._serving -= 1
         if self._serving or self._closing:
             return

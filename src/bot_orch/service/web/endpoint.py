@@ -415,6 +415,6 @@ def _admit(runtime: Runtime, caller: Caller) -> dict[str, str]:
 
 
 def _target(scope: Any) -> str:
-    """The path with its query, so that a page can lead back to it."""
+    """The path with its query, so that a page can redirect back to it."""
     query = scope.get("query_string", b"").decode("latin-1")
     return f"{scope['path']}?{query}" if query else str(scope["path"])

@@ -49,7 +49,7 @@ class EventWriter(Protocol):
 
 
 class Dialect(Protocol):
-    """An interface: how its requests are read, and how answers are written."""
+    """An interface of the gateway: parsing of requests and formatting of answers."""
 
     endpoint: str
 

@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChatDialect:
-    """Chat completions, as they are."""
+    """Chat completions, passed through unchanged."""
 
     endpoint = "chat"
 

@@ -91,7 +91,7 @@ def read_hints(body: Mapping[str, Any]) -> ChatHints:
 
 
 def native(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as an agent gets it that speaks its interface."""
+    """The request body for an agent with the same interface."""
     return {name: value for name, value in body.items() if name != "bot_orch"}
 
 

@@ -1,4 +1,4 @@
-"""A chat completion as a message of Anthropic's, whole and as the events of a stream."""
+"""Converts chat completions to Anthropic messages, complete or as stream events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat completion as a response, whole and as the events of a stream."""
+"""Converts chat completions to responses, complete or as stream events."""
 
 from __future__ import annotations
 
