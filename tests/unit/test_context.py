@@ -1,7 +1,5 @@
 """Preparation of context: what it reads, forgets and keeps, and that nothing of the future counts."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -296,32 +294,6 @@ def test_a_warm_start_prepares_in_both_states():
     assert isinstance(inner, WarmStart) and isinstance(inner.policy, WithContext)
     assert without_context(inner) == WarmStart(Auto(), 5)
     assert with_context(make_policy("ucb1"), numbers=3, words=4) == make_policy("ucb1"), "reads no features"
-
-
-def test_a_state_of_engine_3_keeps_its_means():
-    document = json.loads(Orchestrator(["a", "b"], seed=1, n_features=1).to_json())
-    policy = Auto()
-    older = {
-        "uid": np.array([0, 1]),
-        "counts": np.array([30.0, 10.0]),
-        "totals": np.array([24.0, 2.0]),
-        "round": np.array([7.0, 40.0], dtype="float32"),
-        "claim_inverse": np.tile(np.eye(5, dtype="float32") * 0.5, (2, 1, 1)),
-        "claim_theta": np.ones((2, 5), dtype="float32"),
-        "evidence": np.zeros(5),
-        "levels": np.zeros(5),
-        "inverse": np.zeros((2, 2, 2), dtype="float32"),
-        "theta": np.zeros((2, 2), dtype="float32"),
-        "counters": np.array([40, 3, 2]),
-    }
-    for width in (0, 1):
-        state = policy.adopt(allocate(policy.schema(width), (), 2), older)
-        assert set(state) == set(policy.schema(width))
-        assert state["count"].tolist() == [30.0, 10.0] and state["total"].tolist() == [24.0, 2.0]
-        assert state["last"].tolist() == [40.0, 40.0] and state["claim_theta"].all() and state["levels"][0] == 0.15
-        estimate = policy.choose(state, Situation(41, np.zeros(2))).estimate
-        np.testing.assert_allclose(estimate, [0.8, 0.2], atol=0.06)
-    assert document["state"]["parts"]["policy"].keys() >= {"count", "context_seen"}
 
 
 def test_a_router_names_the_kind_of_a_task():
