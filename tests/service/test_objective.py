@@ -242,15 +242,24 @@ def test_a_check_compiles_what_the_first_requests_need(monkeypatch):
 
 
 def test_a_guarantee_keeps_the_baseline_until_there_is_credit_and_shows_its_certificate(start):
-    service = start(
-        text(", guarantee: {{baseline: right, loss_at_most: 0.9}}, objective: {{usd: 5.0}}, success_reward: 1.0")
-    )
-    asked = chats(service, 90)
+    promise = ", guarantee: {{baseline: right, loss_at_most: 0.9}}"
+    service = start(text(f"{promise}, objective: {{{{usd: 5.0}}}}"))
+    asked = rounds(service, 90, seconds={"left": 0.1, "right": 0.1}, reward={"left": 1.0, "right": 1.0})
     certificate = service.get("/v1/objective").json()["certificate"]
     assert set(asked[:30]) == {"right"}, "the dear one is the baseline"
     assert "left" in asked[60:]
     assert certificate["rounds"] == 90
     assert certificate["loss_bound"] <= certificate["credit"]
+
+
+def test_default_rewards_certify_nothing(start):
+    promise = ", guarantee: {{baseline: right, loss_at_most: 0.9}}"
+    service = start(text(f"{promise}, objective: {{{{usd: 5.0}}}}, success_reward: 1.0"))
+    chats(service, 70)
+    before = service.get("/v1/objective").json()["certificate"]
+    chats(service, 10)
+    after = service.get("/v1/objective").json()["certificate"]
+    assert after["loss_bound"] > before["loss_bound"], "answers without a report count as lost"
 
 
 @pytest.mark.parametrize(

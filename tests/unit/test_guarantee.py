@@ -184,3 +184,21 @@ def test_a_thread_safe_router_has_the_certificate():
     router.observe(router.decide(Task("t")).id, Outcome.completed(1.0))
     assert (router.certificate().rounds, router.certificate().serves_others) == (1, False)
     assert Router(["small", "large"]).certificate() is None
+
+
+def test_default_rewards_stay_the_worst_case_until_a_report():
+    promise = Guarantee("large", 0.9)
+    reported, silent = (Orchestrator(["small", "large"], guarantee=promise, seed=1) for _ in range(2))
+    for number in range(60):
+        for router in (reported, silent):
+            decision = router.decide(Task(f"t{number}"))
+            router.observe(decision.id, Outcome.completed(1.0), default=True)
+            if router is reported:
+                router.observe(decision.id, Outcome.completed(1.0))
+    assert reported.certificate().loss_bound < silent.certificate().loss_bound
+
+
+def test_several_answers_do_not_go_with_a_guarantee():
+    router = Orchestrator(["small", "large"], guarantee=PROMISE)
+    with pytest.raises(InvalidInputError, match="attempts: is for several answers"):
+        router.decide(Task("t"), attempts=2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot_orch import Agent, Answer, InvalidInputError, Labels, Objective, Orchestrator, Outcome, Task
+from bot_orch import Agent, Answer, Budget, InvalidInputError, Labels, Objective, Orchestrator, Outcome, Task
 from bot_orch.core import teams
 from bot_orch.log.events import decode_event, encode_event, record_decision, record_task
 
@@ -215,3 +215,22 @@ def test_dollars_of_every_answer_are_learned():
     for _ in range(40):
         _play(router, world, 3)
     assert all(each["usd"] == pytest.approx(0.001, rel=0.5) for each in router.expected_usage().values())
+
+
+def test_a_budget_is_per_task_and_holds_with_several_answers():
+    rng, usd = np.random.default_rng(0), {"small": 0.001, "middle": 0.006, "large": 0.03}
+    right = {"small": 0.5, "middle": 0.7, "large": 0.9}
+    router = Orchestrator([Agent(name, price=price) for name, price in usd.items()], constraints=[Budget(0.01)], seed=1)
+    spent = []
+    for number in range(500):
+        seen: list[Answer] = []
+        decision = router.decide(Task(f"t{number}"), attempts=2)
+        while decision.action == "ask":
+            good = bool(rng.random() < right[decision.agent])
+            check = float(good != (rng.random() < 0.1))
+            seen.append(Answer(decision.agent, decision.id, check=check, key=good, cost_usd=usd[decision.agent]))
+            decision = router.decide(Task(f"t{number}"), seen=seen, attempts=2)
+        spent.append(sum(usd[each.agent] for each in seen))
+        delivered = next(each for each in seen if each.agent == decision.agent)
+        router.observe(decision.id, Outcome.completed(float(delivered.key)))
+    assert np.mean(spent[100:]) <= 0.0105

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     read = partial(load_config, file, port=port)
     config = read()
     check(config)
-    _say(f"wrote {file}: {len(config.agents)} agents; it is valid")
+    _say(f"wrote {file}: agents {', '.join(agent.id for agent in config.agents)}; it is valid")
     browser = not arguments.no_browser
     return run_quickstart(Try(config, read, _say, file=str(file), once=arguments.once, browser=browser))
 

@@ -352,7 +352,7 @@ class Engine:
         """
         if self.settings.guarantee is not None and choice is not None:
             unknown = np.full(np.shape(agent), np.nan)
-            self._account(
+            self.account(
                 parts, o.names, agent, propensities=choice.propensities, estimate=choice.estimate, reward=unknown
             )
         if self._commits_nothing and o.distance is None:
@@ -389,12 +389,6 @@ class Engine:
         judge, policy = feedback, self.policy
         if learned.truth is not None:
             feedback = pipeline.with_reward(feedback, learned.truth)
-        if self.settings.guarantee is not None and learned.estimate is not None:
-            before = np.full(np.shape(feedback.agent), np.nan) if replaces is None else _earned(replaces[0])
-            p, reward = feedback.propensities, _earned(feedback)
-            self._account(
-                parts, names, feedback.agent, propensities=p, estimate=learned.estimate, reward=reward, before=before
-            )
         restarted = False
         if self.alignment is not None and learned.raw is not None:
             reward = _earned(feedback)
@@ -416,7 +410,7 @@ class Engine:
             pipeline.apply(policy, parts["policy"], feedback)
         return restarted
 
-    def _account(
+    def account(
         self,
         parts: Parts,
         names: Sequence[str],
@@ -445,6 +439,18 @@ class Engine:
         if self.pacing is not None:
             self.pacing.see_late(parts, agent, self._usage(None, learned).late)
         self._learn_means(parts, agent, learned, context=self._fitting(context))
+
+    def charge(
+        self, parts: Parts, names: Sequence[str], agent: Ints, learned: Details, *, context: Floats | None
+    ) -> None:
+        """Charge the limits with an answer beside the first one of its task, whose usage was learned before."""
+        if self.pacing is None:
+            return
+        means, usage = (
+            self._means(parts, self._fitting(context), learned.price, names=names),
+            self._usage(None, learned),
+        )
+        self.pacing.learn(parts, agent, means, usage=usage, estimate=None, before=None, seen=True)
 
     def see_evaluations(self, parts: Parts, rewards: Floats, weight: Floats | float) -> None:
         """Learn rewards of the agents (n, M), NaN where missing, for a constraint of quality."""

@@ -469,6 +469,9 @@ class Orchestrator:
         self, task: Task, eligible: Collection[str] | None = None, wanted: Round | None = None
     ) -> tuple[Engine, Task, Observation]:
         engine, t = self._engine_for(task), self._state.rounds + 1
+        if wanted is not None and engine.settings.guarantee is not None:
+            problem = "is for several answers, which a guarantee does not account for"
+            raise InvalidInputError("attempts", problem, "leave out attempts and seen, or the guarantee")
         if wanted is not None and not engine.settings.team:
             engine = Engine(replace(engine.settings, team=True))
         if engine.settings.text is not None:
@@ -497,7 +500,7 @@ class Orchestrator:
             wanted = rounds.numbered(wanted, self._roster, choice.estimate)
             step = rounds.described(wanted, "ask")
             if wanted.seen:
-                p, choice, action = rounds.stepped(engine, parts, found, observed, wanted=wanted, roster=self._roster)
+                p, choice, action = rounds.stepped(engine, parts, found, wanted=wanted, roster=self._roster)
                 agent = draw(p, self._uniform(counter))
                 step = rounds.described(wanted, action[int(agent)])
         return _decision(
@@ -563,6 +566,7 @@ class Orchestrator:
             rounds.hear(state, self._roster, decision)
         if decision.action == "ask":
             lambda_ = decision.lambda_
+            choice = choice if not decision.answers else None  # limits are per task, not per answer
             engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=lambda_, choice=choice)
             self._waiting[index] += 1.0
         state.pending[decision.id] = decision
@@ -627,7 +631,7 @@ class Orchestrator:
         model.learn(state.parts["reward"], index, outcome)
         self._tally.rewarded(decision.agent, reward)
         shown = shown or (earlier is not None and earlier.shown)
-        read = outcome_learning.Reading(reward, raw, earlier)
+        read = outcome_learning.Reading(reward, raw, earlier, again=again)
         if shown or audit or provisional or default or used is not None:
             read.shown, read.audit, read.used = shown, audit, used
             read.provisional, read.default = (provisional or default) and not audit, default and not audit
@@ -658,7 +662,9 @@ class Orchestrator:
         """End a decision whose answer was not the first of its round: only its usage is learned."""
         used = MeasuredUsage(answer.cost_usd, answer.elapsed_s)
         if self._engine.accounts and decision.id not in self._state.used:
-            outcome_learning.see_usage(self._engine, self._state, self._roster, decision=decision, used=used)
+            outcome_learning.see_usage(
+                self._engine, self._state, self._roster, decision=decision, used=used, charged=True
+            )
         self._settle(decision)
 
     @exclusive

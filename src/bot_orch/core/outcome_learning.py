@@ -47,6 +47,7 @@ class Reading:
     audit: bool = False
     provisional: bool = False
     default: bool = False
+    again: bool = False
     used: MeasuredUsage | None = None
 
 
@@ -83,6 +84,8 @@ def learn(
         audited = read.audit and is_verdict(outcome, read.reward) and _fits(engine.settings, decision)
         learned = replace(learned, truth=lesson if audited else None, output_known=shown)
         lesson = _number(None) if audited else lesson
+    if engine.settings.guarantee is not None:
+        _account(engine, state, roster, decision=decision, outcome=outcome, read=read)
     replaces = None if earlier is None else _replaced(engine, roster, decision, earlier=earlier)
     restarted = engine.learn(
         state.parts,
@@ -108,6 +111,23 @@ def learn(
     return restarted
 
 
+def _account(
+    engine: Engine, state: State, roster: Roster, *, decision: Decision, outcome: Outcome, read: Reading
+) -> None:
+    """Count the reward of a decision for the guarantee; default rewards and silence stay the worst case."""
+    known = is_verdict(outcome, read.reward) and not read.default
+    counted = read.again and read.earlier is not None and read.earlier.taken.default is None
+    engine.account(
+        state.parts,
+        roster.names,
+        roster.places[roster.index[decision.agent]],
+        propensities=roster.place(decision, decision.propensities),
+        estimate=roster.place(decision, decision.terms.estimate),
+        reward=_number(read.reward if known else None),
+        before=_number(read.earlier.taken.lesson if counted and read.earlier is not None else None),
+    )
+
+
 def _withdraw(engine: Engine, state: State, roster: Roster) -> None:
     """Withdraw lessons of silent answers that are no longer believed, oldest first."""
     if not engine.policy.can_withdraw:
@@ -128,8 +148,13 @@ def _withdraw(engine: Engine, state: State, roster: Roster) -> None:
             return
 
 
-def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decision, used: MeasuredUsage) -> None:
-    """Learn the usage of a pending decision; its outcome will not count it again."""
+def see_usage(
+    engine: Engine, state: State, roster: Roster, *, decision: Decision, used: MeasuredUsage, charged: bool = False
+) -> None:
+    """Learn the usage of a pending decision; its outcome will not count it again.
+
+    ``charged``: the limits are charged now, because the decision gets no outcome of its own.
+    """
     state.seq += 1
     state.used[decision.id] = used
     index = roster.index.get(decision.agent)
@@ -143,7 +168,10 @@ def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decisio
         first_token_s=_time(used.first_token_s),
     )
     context = _context(engine.settings, decision)
-    engine.see_usage(state.parts, indices(len(roster.names))[index], learned, context=context)
+    agent = indices(len(roster.names))[index]
+    engine.see_usage(state.parts, agent, learned, context=context)
+    if charged:
+        engine.charge(state.parts, roster.names, agent, learned, context=context)
 
 
 def is_verdict(outcome: Outcome, reward: float | None) -> bool:
@@ -203,10 +231,8 @@ def _learned(
         first_token_s=None if read.used is None else _time(read.used.first_token_s),
         usage_known=read.used is not None,
     )
-    if read.earlier is None or engine.settings.guarantee is not None:
-        learned = replace(learned, estimate=roster.place(decision, decision.terms.estimate))
     if read.earlier is None:
-        return learned
+        return replace(learned, estimate=roster.place(decision, decision.terms.estimate))
     before = Details(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.taken.exit.completed))
     return replace(learned, earlier=before)
 

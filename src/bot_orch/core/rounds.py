@@ -9,7 +9,7 @@ from typing import Any
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.checks import check_count
 from bot_orch.core import teams
-from bot_orch.core.engine import Engine, Observation, Proposal
+from bot_orch.core.engine import Engine, Proposal
 from bot_orch.core.roster import Roster
 from bot_orch.core.state import State
 from bot_orch.core.teams import COMBINE_RULES, CombineRule, Seen
@@ -71,7 +71,7 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
 
 
 def stepped(
-    engine: Engine, parts: dict[str, Arrays], found: Proposal, observed: Observation, *, wanted: Round, roster: Roster
+    engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: Round, roster: Roster
 ) -> tuple[Floats, Choice, Sequence[str]]:
     """The step after the answers of a round: propensities, the choice's terms, and the action on every agent."""
     choice = found.drawn.choice
@@ -82,7 +82,7 @@ def stepped(
         seen,
         estimate=choice.estimate,
         penalty=penalty if found.bias is None else penalty + found.bias,
-        eligible=observed.eligible,
+        eligible=found.drawn.situation.eligible,  # without agents that a limit cannot afford
         left=wanted.attempts - len(wanted.seen),
         floor=engine.settings.floor,
         rule=_rule(wanted.combine),

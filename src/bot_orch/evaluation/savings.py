@@ -87,7 +87,10 @@ class Comparison:
 
 
 def served_requests(rounds: LoggedRounds) -> ServedRequests:
-    """The requests of a log; decisions of one fallback chain form one request."""
+    """The requests of a log: decisions for which one agent took over from another are one request.
+
+    A call whose dollars were not reported costs its agent's price.
+    """
     keep = [index for index, event in enumerate(rounds.made) if not event.round and event.by != "shadow"]
     followers: dict[str, list[str]] = {}
     for event in rounds.made:
@@ -95,7 +98,10 @@ def served_requests(rounds: LoggedRounds) -> ServedRequests:
             followers.setdefault(event.round, []).append(event.id)
     ids = [rounds.made[index].id for index in keep]
     chains = [[one, *followers.get(one, ())] for one in ids]
-    spent = {"usd": rounds.usd, "seconds": rounds.seconds}
+    prices = {agent.id: agent.price for agent in rounds.members()}
+    asked = [event for event in rounds.made if event.action != "accept"]
+    usual = {event.id: price for event in asked if (price := prices.get(event.agent)) is not None}
+    spent = {"usd": usual | rounds.usd, "seconds": rounds.seconds}
     first = {name: np.array([known.get(one, np.nan) for one in ids]) for name, known in spent.items()}
     served = {name: np.array([_sum(known, chain) for chain in chains]) for name, known in spent.items()}
     first["reward"] = np.array([rounds.rewards.get(one, np.nan) for one in ids])
