@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bot_orch.cli.main import main
+from bot_orch.errors import InvalidInputError
 from bot_orch.lab.arena.answers import RowAnswers, read_answers
 
 
@@ -51,3 +52,14 @@ def test_options_without_effect_are_refused(path, tmp_path, capsys):
     assert main(["arena", str(path), "--truthful-check", "--out", str(tmp_path / "o")]) == 2
     assert main(["arena", str(path), "--attempts", "2", "--budget", "1", "--out", str(tmp_path / "o")]) == 2
     assert "--budget" in capsys.readouterr().err
+
+
+def test_texts_are_answers_and_other_files_are_refused(tmp_path):
+    arrays = {"reward": np.array([[1.0, 0.0], [1.0, 1.0]]), "answer": np.array([["yes", "no"], ["no", "no"]])}
+    np.savez(tmp_path / "texts.npz", **arrays)
+    assert read_answers(tmp_path / "texts.npz").answer.tolist() == [[1, 0], [0, 0]]
+    np.savez(tmp_path / "words.npz", **arrays, signal=arrays["answer"])
+    with pytest.raises(InvalidInputError, match="words.npz: signal: holds texts; give it numbers"):
+        read_answers(tmp_path / "words.npz")
+    with pytest.raises(InvalidInputError, match="a.csv: is no .npz file"):
+        read_answers(tmp_path / "a.csv", truthful=True)

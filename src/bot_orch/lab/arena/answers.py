@@ -95,6 +95,9 @@ def has_answers(path: Path) -> bool:
 
 def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
     """The answer data of a set; with ``truthful``, the check is whether the reward is at least one half."""
+    if path.suffix != ".npz":
+        remedy = "save the arrays reward, signal, answer and check together with numpy.savez"
+        raise InvalidInputError(path.name, "is no .npz file, which several attempts need", remedy)
     matrix = load_matrix(path)
     shape = matrix.reward.shape
     with np.load(path, allow_pickle=False) as archive:
@@ -104,7 +107,13 @@ def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
             raise InvalidInputError(f"{path.name}: {name}", f"has shape {found[name].shape}", f"give it {shape}")
 
     def cells(name: str, absent: float) -> npt.NDArray[Any]:
-        return np.asarray(found.get(name, np.full(shape, absent)), dtype=float)
+        values = found.get(name, np.full(shape, absent))
+        if name == "answer" and values.dtype.kind in "US":  # equal texts are equal answers
+            values = np.unique(values, return_inverse=True)[1].reshape(shape)
+        try:
+            return np.asarray(values, dtype=float)
+        except ValueError as error:
+            raise InvalidInputError(f"{path.name}: {name}", "holds texts", "give it numbers") from error
 
     check = np.where(matrix.reward >= 0.5, 1.0, 0.0) if truthful else cells("check", -1.0)
     cost = np.zeros(shape) if matrix.cost_usd is None else np.nan_to_num(matrix.cost_usd)

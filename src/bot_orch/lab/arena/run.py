@@ -303,8 +303,8 @@ def _has(path: Path, what: str) -> bool:
 
 def _check_attempts(plan: ArenaPlan, matrix: Matrix) -> None:
     if matrix.runtime is None or not matrix.runtime_only:
-        remedy = "pass sets with time_s, event and cutoff_s and no reward"
-        raise InvalidInputError("--attempts", f"{matrix.name} has no runtimes to learn from", remedy)
+        remedy = "pass .npz files with signal, answer or check, or with time_s, event and cutoff_s and no reward"
+        raise InvalidInputError("--attempts", f"{matrix.name} has no answers and no runtimes to learn from", remedy)
     if plan.latency_target_s or plan.cost_weight or plan.budget_usd:
         raise InvalidInputError("--attempts", "is not combined with targets, weights or budgets", "leave these out")
 

@@ -36,6 +36,8 @@ _KNOWN = (
     *("cost_usd", "agent_cost_per_10k", "true_reward", "features", "feature_name", "feature_cost_s", "agent"),
     *("output_embed", "reference_embed", "model_probs", "human_counts", "claim", "text"),
 )
+#: Arrays about answers, which rounds of several attempts read.
+_ANSWERS = ("signal", "answer", "check", "label")
 
 Files = Mapping[str, npt.NDArray[Any]]
 
@@ -83,6 +85,9 @@ def _synonyms(path: Path, archive: Any, arrays: Files) -> tuple[dict[str, npt.ND
                 found[name] = values
                 left.remove(key)
                 notes.append(f"{key} is read as {name}")
+    later = [key for key in left if key in _ANSWERS]
+    left = [key for key in left if key not in _ANSWERS]
+    notes += [f"read with --attempts 2 or more: {', '.join(later)}"] if later else []
     return found, [*notes, f"not read: {', '.join(left)}"] if left else notes
 
 
