@@ -241,6 +241,7 @@ CASES = {
         "acall": None,  # a coroutine: the same checks as call
         "add_agent": method("add_agent", agent="c", function=None),
         "call": method("call", task=Task(), eligible=["a"], timeout_s=None, attempts=1, patience="half", check=None),
+        "certificate": method("certificate"),
         "close": method("close"),
         "decide": method("decide", task=Task(), eligible=["a"], decision_id="x", **STEP),
         "derive": method("derive", task=Task(), eligible=["a"]),
