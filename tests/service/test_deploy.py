@@ -1,7 +1,10 @@
-"""The manifests and the dashboard in deploy/ fit the service: routes, settings, environment, metrics."""
+"""The chart, alerts and dashboard in deploy/ fit the service: routes, settings, environment, metrics."""
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -15,32 +18,47 @@ from bot_orch.service.metrics import CATALOGUE
 from bot_orch.service.operations.schema import config_schema
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-MANIFESTS = {
-    f"{file.stem}-{document['kind']}": document
-    for file in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-    for document in yaml.safe_load_all(file.read_text())
-}
-SET = MANIFESTS["bot-orch-StatefulSet"]["spec"]
+CHART = DEPLOY / "helm" / "bot-orch"
+HELM = Path(sys.executable).parent / "helm"  # helm-binary, a requirement of development
+
+
+def helm(command, *options):
+    called = subprocess.run([HELM, *command, CHART, *options], capture_output=True, text=True)
+    return called.stdout if called.returncode == 0 else called.stderr
+
+
+def manifests(*options):
+    rendered = helm(["template", "orch"], *options)
+    return {document["kind"]: document for document in yaml.safe_load_all(rendered)}
+
+
+MANIFESTS = manifests("--set", "prometheus.enabled=true")
+SET = MANIFESTS["StatefulSet"]["spec"]
 POD = SET["template"]["spec"]
 (CONTAINER,) = POD["containers"]
-TEXT = MANIFESTS["bot-orch-ConfigMap"]["data"]["bot-orch.yaml"]
+TEXT = MANIFESTS["ConfigMap"]["data"]["bot-orch.yaml"]
 CONFIG = parse_config(TEXT, {})
+POSTGRES = ["--set", "config.database=postgresql://bot@db/orch,replicas=3"]
+
+
+def test_the_chart_is_sound():
+    assert "0 chart(s) failed" in helm(["lint"], "--strict")
 
 
 def test_all_kinds_are_there_and_named():
-    kinds = {document["kind"]: document for document in MANIFESTS.values()}
-    assert set(kinds) == {"ConfigMap", "Service", "StatefulSet", "ServiceMonitor"}
+    assert set(MANIFESTS) == {"ConfigMap", "Service", "StatefulSet", "ServiceMonitor", "PrometheusRule"}
+    assert set(manifests()) == {"ConfigMap", "Service", "StatefulSet"}
     for document in MANIFESTS.values():
-        assert document["apiVersion"] and document["metadata"]["name"] == "bot-orch"
+        assert document["apiVersion"] and document["metadata"]["name"] == "orch"
         assert "namespace" not in document["metadata"]
 
 
 def test_labels_lead_from_service_to_pod():
     labels = SET["template"]["metadata"]["labels"]
     assert SET["selector"]["matchLabels"].items() <= labels.items()
-    assert MANIFESTS["bot-orch-Service"]["spec"]["selector"].items() <= labels.items()
-    assert SET["serviceName"] == MANIFESTS["bot-orch-Service"]["metadata"]["name"]
-    (port,) = MANIFESTS["bot-orch-Service"]["spec"]["ports"]
+    assert MANIFESTS["Service"]["spec"]["selector"].items() <= labels.items()
+    assert SET["serviceName"] == MANIFESTS["Service"]["metadata"]["name"]
+    (port,) = MANIFESTS["Service"]["spec"]["ports"]
     assert port["targetPort"] in {each["name"] for each in CONTAINER["ports"]}
 
 
@@ -70,14 +88,54 @@ def test_the_configuration_in_the_map_is_valid_and_writable():
 
 
 def test_every_token_comes_from_the_secret():
-    given = {each["name"]: each.get("valueFrom") for each in CONTAINER["env"]}
-    for token in CONFIG.tokens:
-        assert given[token.env]["secretKeyRef"]["name"] == "bot-orch"
-    made = re.findall(r"--from-literal=([a-z-]+)=", (DEPLOY / "kubernetes" / "bot-orch.yaml").read_text())
-    used = {each["secretKeyRef"]["key"] for each in given.values() if each}
-    assert set(made) == used
-    scraped = MANIFESTS["prometheus-ServiceMonitor"]["spec"]["endpoints"][0]
-    assert scraped["authorization"]["credentials"]["key"] in used and scraped["path"] == "/metrics"
+    """Each key of the Secret is a variable; the documentation makes the ones that the default file names."""
+    (source,) = CONTAINER["envFrom"]
+    page = (DEPLOY.parent / "docs" / "how-to" / "deploying.md").read_text()
+    made = re.findall(r"--from-literal=(\w+)=", page)
+    assert source["secretRef"]["name"] == re.search(r"create secret generic (\S+)", page)[1]
+    assert set(made) == {token.env for token in CONFIG.tokens}
+    scraped = MANIFESTS["ServiceMonitor"]["spec"]["endpoints"][0]
+    assert scraped["authorization"]["credentials"]["key"] in made and scraped["path"] == "/metrics"
+
+
+def test_pods_on_postgresql_need_no_volume_and_reach_each_other():
+    found = manifests(*POSTGRES)
+    spec = found["StatefulSet"]["spec"]
+    assert spec["replicas"] == 3 and "volumeClaimTemplates" not in spec
+    config = parse_config(found["ConfigMap"]["data"]["bot-orch.yaml"], {"POD_IP": "10.0.0.1"})
+    assert config.cluster.address == "10.0.0.1"
+    (container,) = spec["template"]["spec"]["containers"]
+    assert "POD_IP" in {each["name"] for each in container["env"]}
+    assert "log" not in {each["name"] for each in container["volumeMounts"]}
+
+
+def test_two_writers_of_a_sqlite_log_are_refused():
+    assert "a SQLite log has one writer" in helm(["template", "orch"], "--set", "replicas=2")
+
+
+def test_a_changed_file_restarts_the_pods():
+    def digest(*options):
+        return manifests(*options)["StatefulSet"]["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+
+    assert digest() == digest() != digest("--set", "config.router.floor=0.05")
+
+
+def alert_metrics(text):
+    return set(re.findall(r"\bbot_orch_\w+", text)) - SERIES
+
+
+def test_alerts_use_metrics_that_there_are():
+    rules = MANIFESTS["PrometheusRule"]["spec"]["groups"][0]["rules"]
+    assert len(rules) >= 6
+    for rule in rules:
+        assert alert_metrics(rule["expr"]) == set() and rule["labels"]["severity"] in ("page", "ticket")
+    assert alert_metrics("bot_orch_wishes_total > 1") == {"bot_orch_wishes_total"}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+def test_alerts_fire_when_they_should():
+    called = subprocess.run(["promtool", "test", "rules", CHART / "alerts_test.yaml"], capture_output=True, text=True)
+    assert called.returncode == 0, called.stdout
 
 
 def test_the_pod_has_no_more_rights_than_it_needs():
