@@ -44,7 +44,7 @@ def serve(tmp_path):
     """Starts a service with these agents and other lines of configuration; it is stopped at the end of the test."""
     with ExitStack() as stack:
 
-        def begin(*agents, router="max_attempts: 3, success_reward: 1.0", policy="bot", after=""):
+        def begin(*agents, router="attempts: 3, success_reward: 1.0", policy="bot", after=""):
             path = tmp_path / f"log-{len(list(tmp_path.iterdir()))}.sqlite"
             text = CONFIG.format(database=path, router=router, policy=policy)
             text += "".join(f"  - {agent}\n" for agent in agents)

@@ -98,7 +98,7 @@ def served(serve, agent, upstream):
     upstream.script("model", [completion(content="hi")])
     endpoint = agent(upstream.url("model"), "endpoint")
     simulated = SIMULATED.format("simulated")
-    return serve(simulated, endpoint, PROGRAM, HUMAN, router="max_attempts: 1")
+    return serve(simulated, endpoint, PROGRAM, HUMAN, router="attempts: 1")
 
 
 def test_no_body_blocks_the_loop(served):

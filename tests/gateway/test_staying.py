@@ -9,7 +9,7 @@ from bot_orch.service.loops import ToolLoops
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}
-EVEN = "floor: 1.0, max_attempts: 3"
+EVEN = "floor: 1.0, attempts: 3"
 
 
 def script(name):

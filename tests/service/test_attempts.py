@@ -58,7 +58,7 @@ def test_without_attempts_the_deadline_is_the_end(start):
 
 def test_the_deadline_is_that_of_the_whole_round(start):
     """One fails after 0.3 s and the other takes over, in the time that is left."""
-    service = serve(start, "max_attempts: 3", "failing_late", "hanging")
+    service = serve(start, "attempts: 3", "failing_late", "hanging")
     answers = asked(service, 3, deadline_s=0.6)
     assert {answer.status for answer in answers} == {504}
     pairs = first_decisions(service, answers)

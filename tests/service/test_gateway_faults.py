@@ -13,7 +13,7 @@ CONFIG = """
 version: 1
 database: {database}
 listen: {{port: {port}}}
-router: {{policy: bot, max_attempts: 1, success_reward: 1.0}}
+router: {{policy: bot, attempts: 1, success_reward: 1.0}}
 agents:
   - id: upstream
     kind: openai

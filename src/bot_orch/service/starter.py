@@ -40,7 +40,7 @@ router:
   floor: 0.02            # share of all traffic that explores, so that the log can judge other policies
   horizon_s: 86400       # a decision without feedback for this long is silence (docs/concepts/silence.md)
   # patience_s: 30       # silence that lasts this long has reward zero
-  max_attempts: 3        # agents asked for one task before giving up
+  attempts: 3            # agents asked for one task, at most
   sticky_s: 0            # a session stays with its agent for so long
   # success_reward: 1.0  # what an answer earns without feedback; leave out to wait for feedback
   # budget: {per_request_usd: 0.05, window_usd: 20.0, window_s: 86400, on_exhausted: cheapest, pace: true}

@@ -218,16 +218,16 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
             "(`conversation`)."
         ),
     ] = "session"
-    max_attempts: Annotated[int, _is("Agents called in one round, at most.", 1, 100)] = 3
-    max_calls: Annotated[int, _is("Calls to agents in one round, retries included, at most.", 1, 1000)] = 4
     attempts: Annotated[
         int,
         _is(
-            "Agents that share a task's `deadline_s`: one that is silent at its patience is given up for another.",
+            "Agents called in one round, at most: another one after a failure, and after silence at the patience "
+            "of one that a task with a `deadline_s` is waiting for.",
             1,
             100,
         ),
-    ] = 1
+    ] = 3
+    max_calls: Annotated[int, _is("Calls to agents in one round, retries included, at most.", 1, 1000)] = 4
     success_reward: (
         Annotated[
             float,

@@ -212,7 +212,7 @@ class Round:
     def _request(self, decision: DecisionMade) -> CallRequest:
         """The request to the agent; retries use only calls that are not reserved for other agents."""
         settings = self.runtime.config.router
-        others = min(settings.max_attempts - len(self.decisions), len(decision.eligible or decision.agents) - 1)
+        others = min(settings.attempts - len(self.decisions), len(decision.eligible or decision.agents) - 1)
         spare = settings.max_calls - self.calls - max(0, others)
         given = _allowance(self.runtime, decision, self._left_s(), made=len(self.decisions), tried=self.tried)
         self._stops = given.stops
@@ -276,7 +276,7 @@ class Round:
         self.failures.append(failure)
         self.calls += sum(attempt.ending.meaning.attempted for attempt in failure.attempts)
         settings = self.runtime.config.router
-        spent = len(self.decisions) >= settings.max_attempts or self.calls >= settings.max_calls
+        spent = len(self.decisions) >= settings.attempts or self.calls >= settings.max_calls
         left_s = self._left_s()
         stopped = self._stops and failure.ending is Ending.CALLER_DEADLINE
         if final or spent or (failure.ending in FINAL and not stopped) or (left_s is not None and left_s <= 0.0):
@@ -340,14 +340,14 @@ def _allowance(
 ) -> _Allowance:
     """The share of the remaining ``left_s`` seconds for the agent, after ``made`` decisions in the round.
 
-    Everything, unless ``router.attempts`` lets another agent have a turn: then what
+    Everything, unless another agent may have a turn: then what
     :meth:`bot_orch.Orchestrator.patience` says.
     """
     if left_s is None:
         return _Allowance(None)
     left_s, settings, router = max(left_s, _LEAST_S), runtime.config.router, runtime.ledger.router
     others = [name for name in decision.eligible or decision.agents if name not in tried and name in router.agents]
-    if made >= min(settings.attempts, settings.max_attempts) or not others:
+    if made >= settings.attempts or not others:
         return _Allowance(left_s)
     seconds = max(router.patience(decision.decision(), left_s, eligible=others), _LEAST_S)
     return _Allowance(min(seconds, left_s), seconds < left_s)
