@@ -91,11 +91,27 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts reported by the agent, or ``estimated`` from what was sent and received; else zero."""
+    """Token counts reported by the agent, or ``estimated`` from what was sent and received; else zero.
+
+    Parameters
+    ----------
+    input_tokens, output_tokens
+        Of the whole prompt, and of the answer.
+    estimated
+        Whether they are not as reported.
+    cached_tokens, cache_write_tokens
+        Of the prompt: tokens read from the provider's cache, and tokens stored in it at a price.
+    images
+        Images in the request.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
+    _: KW_ONLY
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    images: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +164,8 @@ class CallReply:
     reward, measure
         Reward in [0, 1], and the answer as a measure. Only the operator's own code sets them (a Python function, a
         simulated agent's judge); a program or an endpoint never sets its own reward.
+    model
+        The model that the endpoint says has answered; empty if it does not say.
     """
 
     text: str = ""
@@ -164,6 +182,7 @@ class CallReply:
     measure: Measure | None = None
     made: tuple[str, ...] = ()
     endpoint: str = "chat"
+    model: str = ""
 
     def __post_init__(self) -> None:
         if self.reward is not None:
@@ -196,6 +215,8 @@ class Chunk:
         Tokens used up to this chunk, if the runner knows or can estimate them: the usage of a stream that is cut here.
     endpoint
         The interface whose event ``raw`` is, as in :class:`CallReply`.
+    indivisible
+        Whether it has something that no other agent can continue or repeat: a tool call, or a second choice.
 
     Examples
     --------
@@ -209,6 +230,7 @@ class Chunk:
     more: bool = False
     usage: Usage | None = None
     endpoint: str = "chat"
+    indivisible: bool = False
 
     @property
     def begins(self) -> bool:

@@ -7,10 +7,13 @@ from typing import Literal
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Capabilities", "EndpointName", "Needs"]
+__all__ = ["Capabilities", "EndpointName", "Needs", "Prefill"]
 
 EndpointName = Literal["chat", "completions", "responses", "embeddings", "messages"]
 """The interfaces of endpoints: those of OpenAI's API, and Anthropic's Messages."""
+
+Prefill = Literal["none", "message", "prefix", "continue_final_message"]
+"""How an endpoint is told to continue an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,9 @@ class Capabilities:
         Where it is, or may be; an agent without any does not serve requests that ask for one.
     endpoints
         Interfaces that it speaks itself. Requests to others are translated to ``chat``, if it has that.
+    prefill
+        How it continues an answer that another agent began: a last ``message`` of the assistant, one marked ``prefix``
+        (Mistral, DeepSeek), or ``continue_final_message`` (vLLM, SGLang). ``none``: it cannot.
 
     Examples
     --------
@@ -70,6 +76,7 @@ class Capabilities:
     region: str | None = None
     regions: tuple[str, ...] = ()
     endpoints: tuple[EndpointName, ...] = ("chat",)
+    prefill: Prefill = "none"
 
     def __post_init__(self) -> None:
         if self.context_tokens is not None and self.context_tokens < 1:

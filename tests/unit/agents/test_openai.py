@@ -23,8 +23,7 @@ from bot_orch.agents import (
     Usage,
 )
 from bot_orch.agents.kinds.openai import EventReader
-from bot_orch.agents.kinds.streamed import StreamedAnswer
-from bot_orch.agents.replies import in_one_piece, load_json, reply_from_completion, reply_from_value
+from bot_orch.agents.replies import StreamedAnswer, in_one_piece, load_json, reply_from_completion, reply_from_value
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
 

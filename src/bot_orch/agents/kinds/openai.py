@@ -18,10 +18,9 @@ from bot_orch.agents.address import check_url
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.deployments import Deployment, Rotation
 from bot_orch.agents.endings import Ending
-from bot_orch.agents.kinds.streamed import asks_for_counts
 from bot_orch.agents.limits import Limits
-from bot_orch.agents.native import PATHS, Accumulator, accumulate, read_reply
 from bot_orch.agents.rejections import ending_of, read_error
+from bot_orch.agents.replies import PATHS, Accumulator, accumulate, asks_for_counts, read_reply
 from bot_orch.agents.tokens import prompt_tokens
 from bot_orch.agents.writing import encode
 from bot_orch.errors import InvalidInputError, MissingExtraError
@@ -37,6 +36,7 @@ _OURS = frozenset({"model", "messages", "stream"})
 _ERROR_BODY_BYTES = 16_384
 _ERROR_BODY_S = 1.0
 _DRAIN_S = 0.05
+_END_MARK_S = 5.0  # for token counts and [DONE], once every choice has its finish reason
 _IN_PIECES_BYTES = 500_000  # a larger body is written in pieces, so that it does not block the event loop
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)  # a trailing \r may be half of \r\n: wait for more
 _INSTRUCTIONS = {"responses": "instructions", "messages": "system"}
@@ -148,7 +148,7 @@ class OpenAIRunner:
             if response.content_type != "text/event-stream":
                 raise CallFailure(Ending.MALFORMED, "the answer is not an event stream", status=response.status)
             reader = EventReader()
-            async for piece in pieces:
+            async for piece in _until_finished(pieces, answer):
                 for event in reader.feed(piece):
                     chunk = answer.add(event)
                     if chunk is not None:
@@ -243,6 +243,23 @@ class OpenAIRunner:
             private = self._settings.allow_private
             self._session = _connection().open_session(allow_private=private, lookup=self._lookup)
         return self._session
+
+
+async def _until_finished(pieces: AsyncGenerator[bytes, None], answer: Accumulator) -> AsyncGenerator[bytes, None]:
+    """The pieces of a stream. A finished answer stays finished if the connection then breaks, or falls silent."""
+    while True:
+        try:
+            async with asyncio.timeout(_END_MARK_S if answer.finished else None):
+                piece = await anext(pieces, None)
+        except TimeoutError:
+            return
+        except CallFailure:
+            if answer.finished:
+                return
+            raise
+        if piece is None:
+            return
+        yield piece
 
 
 async def _drain(pieces: AsyncGenerator[bytes, None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import Chunk
-from bot_orch.agents.kinds.streamed import asks_for_counts
+from bot_orch.agents.replies import asks_for_counts
 from bot_orch.service.api.gateway.answering import answer
 from bot_orch.service.api.gateway.chat_request import ChatRequest, read_hints, read_model
 from bot_orch.service.api.gateway.frames import ChatEvents, event

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import Chunk
-from bot_orch.agents.kinds.streamed import asks_for_counts
-from bot_orch.agents.replies import load_json
+from bot_orch.agents.replies import asks_for_counts, load_json
 from bot_orch.service.api.gateway.answering import answer
 from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.api.gateway.frames import ChatEvents, event
