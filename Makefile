@@ -45,7 +45,7 @@ test: $(VENV)/.dev ## run the tests
 	@$(BIN)/python -m pytest -n 2
 
 serve: $(VENV)/.serve ## start the service on SQLite, with simulated agents and traffic
-	@$(BIN)/bot-orch demo
+	@$(BIN)/python examples/demo/traffic.py
 
 lint: $(VENV)/.dev ## style, types, import contracts
 	@echo "== ruff";  $(BIN)/ruff check src tests benchmarks examples docs/site && $(BIN)/ruff format --check src tests benchmarks examples docs/site

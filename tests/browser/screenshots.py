@@ -23,6 +23,7 @@ from service_running import Running
 
 from bot_orch.service.config import parse_config
 
+DEMO = Path(__file__).parents[2] / "examples" / "demo" / "traffic.py"
 OUT = Path(__file__).parents[2] / "docs" / "img"
 LEARN_S = float(os.environ.get("LEARN_S", "55"))
 DESK = {"viewport": {"width": 1280, "height": 860}}
@@ -65,12 +66,11 @@ def take_scenario(name):
         running.stop()
 
 
-def take(*words, seconds, shoot):
+def take(*, seconds, shoot):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    program = "import sys; from bot_orch.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "demo", "--port", str(port), "--rate", "20", "--quiet", *words]
+    command = [sys.executable, str(DEMO), "--port", str(port), "--rate", "20"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         demo = subprocess.Popen(command)

@@ -160,10 +160,10 @@ def test_the_commented_parts_of_the_starter_are_valid_too(tmp_path, monkeypatch)
     assert {agent.kind for agent in config.agents} >= {"simulated", "openai", "python", "subprocess", "human"}
 
 
-def test_the_demo_learns_and_its_log_is_sound(tmp_path, capsys):
-    log = tmp_path / "demo.sqlite"
-    assert main(["demo", "--seconds", "2", "--rate", "40", "--port", "0", "--database", str(log)]) == 0
-    assert "tasks" in capsys.readouterr().out
+def test_a_log_of_the_quickstart_is_sound(tmp_path, capsys):
+    log, file = tmp_path / "demo.sqlite", str(tmp_path / "demo.yaml")
+    assert main(["quickstart", file, "--simulated", "--yes", "--once", "--port", "0"]) == 0
+    assert "failed: 0" in capsys.readouterr().out
     assert main(["replay", str(log), "--quiet"]) == 0
     assert "different: 0" in capsys.readouterr().out
     status = main(["evaluate", str(log), "--policy", "uniform", "--min-effective", "1"])

@@ -1,32 +1,29 @@
-"""The demonstration: it serves, it learns, Ctrl-C ends it cleanly."""
+"""The demonstration in examples/demo: it serves, it learns, Ctrl-C ends it cleanly."""
 
-import asyncio
 import json
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
-from types import SimpleNamespace
+from pathlib import Path
 
-import aiohttp
-import pytest
 from service_running import PATIENCE_S, until
 
 from bot_orch.service.build import check
-from bot_orch.service.demo import Demo, _unless_stopped, demo_config
+from bot_orch.service.config import load_config
 
-PROGRAM = "import sys; from bot_orch.cli import main; sys.exit(main())"
+DEMO = Path(__file__).parents[2] / "examples" / "demo"
 
 
 def test_its_settings_are_valid():
-    config = demo_config(Demo())
+    config = load_config(DEMO / "bot-orch.yaml")
     check(config)
     assert {agent.kind for agent in config.agents} == {"simulated", "human"}
 
 
 def test_it_serves_and_stops_at_ctrl_c():
-    command = [sys.executable, "-c", PROGRAM, "demo", "--port", "0", "--rate", "40"]
+    command = [sys.executable, str(DEMO / "traffic.py"), "--port", "0", "--rate", "40"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:
             port = re.search(r"http://127.0.0.1:(\d+)/", demo.stdout.readline())[1]
@@ -46,16 +43,3 @@ def _when_busy(port):
         tickets = json.load(answer)["tickets"]
     learned = sum(row[-1] is not None for row in live["charts"]["reward"]) >= 3
     return live if learned and tickets and tickets[0]["drafts"] else None
-
-
-@pytest.mark.parametrize("stopping", [True, False])
-def test_a_request_that_meets_a_stopping_server_is_no_error(stopping):
-    async def refused():
-        raise aiohttp.ClientConnectionError("refused")
-
-    work = _unless_stopped(refused(), SimpleNamespace(should_exit=stopping))
-    if stopping:
-        asyncio.run(work)
-    else:
-        with pytest.raises(aiohttp.ClientConnectionError):
-            asyncio.run(work)

@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from service_running import BASE, PATIENCE_S, Running, hang_up, until
 
-from bot_orch.cli import main
 from bot_orch.clock import ManualClock
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
@@ -400,35 +399,3 @@ def test_pages_carry_a_strict_policy(start):
         assert body.count("<script") == body.count('<script type="module" src="/static/')
     assert running.get("/static/../app.py").status == 404 and running.get("/static/pages.py").status == 404
     assert running.get("/queue", headers={"Host": "evil.example"}).status == 403
-
-
-def test_the_terminal_does_what_the_browser_does(start, capsys, monkeypatch):
-    running = begin(start)
-    monkeypatch.delenv("BOT_ORCH_TOKEN", raising=False)
-
-    def run(*arguments):
-        status = main(["queue", "--url", f"http://127.0.0.1:{running.port}", *arguments])
-        return status, capsys.readouterr()
-
-    assert "nothing waits" in run("list")[1].out
-    task = submit(running, "from a \x1b[31mterminal\x1b[0m", drafts=[{"agent": "m", "text": "yes"}])
-    ticket = waiting(running)[0]["id"]
-    out = run("list")[1].out
-    assert ticket in out and "\x1b" not in out
-    assert "claim it first" in run("answer", ticket, "too early")[1].err
-    assert "yours for" in run("claim")[1].out
-    assert run("release", ticket)[0] == 0
-    assert run("claim", ticket)[0] == 0
-    assert run("answer", ticket, "--accept", "0")[0] == 2
-    running.runtime.queue.settings = QueueSettings(lease_s=120.0, undo_s=60.0)
-    assert "edit by local: yes, twice" in run("answer", ticket, "--edit", "1", "yes, twice")[1].out
-    assert run("undo", ticket)[0] == 0
-    assert "edit by local: yes, thrice" in run("answer", ticket, "yes, thrice", "--edit", "1")[1].out
-    assert run("undo", ticket)[0] == 0
-    running.runtime.queue.settings = QueueSettings(lease_s=120.0, undo_s=0.05)
-    assert "accept by local: yes" in run("answer", ticket, "--accept", "1")[1].out
-    assert ended(running, task)["output"] == "yes"
-    assert run("show", "nobody")[0] == 2
-    running.stop()
-    status, said = run("list")
-    assert status == 2 and "is the service running" in said.err

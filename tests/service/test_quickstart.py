@@ -98,7 +98,7 @@ def test_endpoints_that_do_not_work_are_left_out_with_the_reason(start, monkeypa
 def test_one_model_alone_gets_a_variant_to_choose(start, tmp_path):
     with endpoint(("only",), key="") as one:
         out = start(*QUICK, "--endpoint", f"local={one.url}")
-    assert "learned from: 3" in out
+    assert "learned from: 3" in out and "only-brief is the same model" in out
     small, brief = load_config(tmp_path / "bot-orch.yaml").agents
     assert (small.id, brief.id) == ("only", "only-brief") and brief.settings["system"]
 
@@ -192,11 +192,12 @@ def test_chats_that_fail_are_told(start):
     assert out.count("   failed: ") == 3 and "failed: 3" in out
 
 
-def test_a_port_in_use_is_one_line(start):
+def test_a_port_in_use_is_one_line(start, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         out = start("--yes", "--once", "--port", str(port), status=2)
-    assert f"listen: 127.0.0.1:{port} cannot be used" in out.splitlines()[-1]
+    assert f"--port: 127.0.0.1:{port} cannot be used" in out.splitlines()[-1]
+    assert not (tmp_path / "bot-orch.yaml").exists(), "nothing is written"
 
 
 @pytest.mark.parametrize(
@@ -252,7 +253,7 @@ def test_a_browser_is_opened_where_there_is_one(start, monkeypatch):
     monkeypatch.setattr(run.webbrowser, "get", lambda: None)
     monkeypatch.setenv("DISPLAY", ":0")
     out = start("--yes", "--simulated", "--port", "0")
-    assert opened == [f"http://127.0.0.1:{re.search(r'top http://127.0.0.1:([0-9]+)', out)[1]}"]
+    assert opened == [f"http://127.0.0.1:{re.search(r'dashboard  http://127.0.0.1:([0-9]+)', out)[1]}"]
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     assert not run._has_browser() or sys.platform != "linux"

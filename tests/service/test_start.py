@@ -17,13 +17,11 @@ def started(*words):
     )
 
 
-@pytest.fixture(params=["serve", "demo"])
-def start(request, tmp_path):
+@pytest.fixture
+def start(tmp_path):
     """Starts a service on a database and a port."""
 
     def run(database, port=0):
-        if request.param == "demo":
-            return started("demo", "--port", port, "--database", database, "--seconds", 1)
         text = f"version: 1\ndatabase: {database}\nlisten: {{port: {port}}}\n{AGENTS}"
         (tmp_path / "c.yaml").write_text(text + "log_level: warning\n")
         return started("serve", tmp_path / "c.yaml")

@@ -58,7 +58,7 @@ def test_programs_exist(page):
 
 def test_many_are_read():
     found = [words for page in PAGES for words in commands(page.read_text(), "bot-orch")]
-    assert len(found) > 80 and {words[0] for words in found} >= {"arena", "demo", "evaluate", "serve", "replay"}
+    assert len(found) > 70 and {words[0] for words in found} >= {"arena", "evaluate", "serve", "replay"}
 
 
 def test_control_wrong_words_are_found():

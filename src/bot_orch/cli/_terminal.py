@@ -1,4 +1,4 @@
-"""Terminal output of commands: a progress bar, tables, and untrusted text without control characters."""
+"""Terminal output of commands: a progress bar, and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-__all__ = ["ProgressBar", "plain", "table"]
+__all__ = ["ProgressBar", "table"]
 
 _WIDTH = 28
 
@@ -39,23 +39,12 @@ class ProgressBar:
         self._stream.flush()
 
 
-def plain(text: str) -> str:
-    """Replace control characters, so that untrusted text cannot control the terminal."""
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
-
-
-def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Lay out rows in columns: the first ``left`` are aligned left, the others right.
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lay out rows in columns: the first is aligned left, the others right.
 
     >>> table([("agent", "calls"), ("a", "12")])
     ['agent  calls', 'a         12']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(_aligned(row, widths, left)).rstrip() for row in rows]
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], left: int) -> list[str]:
-    return [
-        cell.ljust(width) if place < left else cell.rjust(width)
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
+    aligned = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return ["  ".join(each).rstrip() for each in aligned]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
         _say("no endpoint to use: the agents are simulated")
     learn_from = arguments.learn_from or _learn_from(ask=ask and bool(wanted))
     port = arguments.port if arguments.port is not None else _port(ask=ask)
+    _check_free(port)  # before anything is written
     write_configuration(file, configuration(wanted, learn_from=learn_from, file=file.name, port=port))
     read = partial(load_config, file, port=port)
     config = read()
     check(config)
     _say(f"wrote {file}: agents {', '.join(agent.id for agent in config.agents)}; it is valid")
+    if sum(len(each.models) for each in wanted) == 1:
+        brief = config.agents[-1].id
+        _say(f"one model gives no choice: {brief} is the same model, told to be brief; remove it from {file} at will")
     browser = not arguments.no_browser
     return run_quickstart(Try(config, read, _say, file=str(file), once=arguments.once, browser=browser))
 
@@ -105,6 +110,14 @@ def _port(*, ask: bool) -> int:
     if not said.isdecimal():
         raise InvalidInputError("port", f"is {said}", "write a number")
     return int(said)
+
+
+def _check_free(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except (OSError, OverflowError) as error:
+        problem = f"127.0.0.1:{port} cannot be used ({getattr(error, 'strerror', None) or error})"
+        raise InvalidInputError("--port", problem, "choose another port with --port") from error
 
 
 def _asked(question: str) -> str:

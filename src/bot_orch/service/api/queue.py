@@ -1,4 +1,4 @@
-"""``/v1/queue``: the queue of people for programs; the client of ``bot-orch queue`` uses it."""
+"""``/v1/queue``: the queue of people, for programs."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def _tell(url: str, wanted: Try) -> None:
     wanted.say(f"dashboard  {url}/")
     wanted.say(f'gateway    {url}/v1 (for any OpenAI client; model "auto")')
     if not wanted.once:
-        wanted.say(f"watch      bot-orch top {url}\nstop with Ctrl-C; later: bot-orch serve {wanted.file}")
+        wanted.say(f"stop with Ctrl-C; later: bot-orch serve {wanted.file}")
 
 
 def _has_browser() -> bool:
