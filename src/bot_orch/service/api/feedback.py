@@ -11,8 +11,7 @@ from bot_orch.log.ids import count_of, is_id
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
 from bot_orch.service.api.decisions import KeySpace, check_in_log, session_of
-from bot_orch.service.judging.completions import decision_of_completion
-from bot_orch.service.judging.sessions import credited
+from bot_orch.service.judging.completions import credited, decision_of_completion
 from bot_orch.service.judging.verdicts import outranks, thumbs_of
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id

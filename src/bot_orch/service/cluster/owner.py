@@ -29,8 +29,7 @@ from bot_orch.service.cluster.wire import (
     Stop,
 )
 from bot_orch.service.problems import Problem, problem_of
-from bot_orch.service.routing.chats import round_of
-from bot_orch.service.routing.rounds import Round
+from bot_orch.service.routing.rounds import Round, round_of
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["RoundServer"]
@@ -126,8 +125,9 @@ class RoundServer:
         headers: dict[str, str] = {}
         try:
             await runtime.loaded_soon()
-            runtime.check_loaded(brief=bool(begin.chat.tenant))
-            headers = runtime.admit(begin.chat.tenant, begin.chat.token, begin.limits, shared=begin.shared_limits)
+            runtime.check_loaded(brief=bool(begin.chat.constraints.tenant))
+            asker, shared = begin.chat.constraints, begin.shared_limits
+            headers = runtime.admit(asker.tenant, asker.token, begin.limits, shared=shared)
             await self._run(runtime, begin, carrier, headers=headers)
         except Exception as error:
             problem = problem_of(error)
@@ -148,7 +148,7 @@ class RoundServer:
             params=begin.params,
             stream=begin.stream,
             endpoint=begin.endpoint,
-            region=begin.chat.needs.region,
+            region=begin.chat.constraints.needs.region,
             carrier=carrier,
         )
         carrier.round = round_ = await round_of(runtime, begin.chat, call)

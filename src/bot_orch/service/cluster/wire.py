@@ -21,7 +21,7 @@ from bot_orch.agents.base import Attempt, CallFailure, CallReply, Usage
 from bot_orch.agents.endings import Ending
 from bot_orch.service.config import TokenLimitsConfig
 from bot_orch.service.problems import Problem
-from bot_orch.service.routing.chats import ChatTask
+from bot_orch.service.routing.rounds import ChatTask
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Measure
 

@@ -1,4 +1,4 @@
-"""Ids of chat completions, which reports may use instead of decision ids."""
+"""What reports may name instead of decisions: ids of chat completions, and sessions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from contextlib import suppress
 from functools import partial
 
 from bot_orch.agents.base import CallReply
-from bot_orch.log.events import DecisionMade, Noted
+from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, Noted
 from bot_orch.log.ids import inside, is_id, outside, tenant_of
 from bot_orch.log.log import Row
 from bot_orch.log.lookups import ARCHIVED, Wanted, look_up
 from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 
-__all__ = ["COMPLETION", "OURS", "completion_of", "decision_of_completion", "is_noted", "note_completion"]
+__all__ = ["COMPLETION", "OURS", "completion_of", "credited", "decision_of_completion", "is_noted", "note_completion"]
 
 #: Topic of the note that a decision's answer had an id of its agent's.
 COMPLETION = "answer.completion"
@@ -68,3 +68,19 @@ async def _noted(runtime: Runtime, keys: list[str]) -> Row | None:
         return staged
     found = await runtime.writer.read(partial(look_up, wanted=Wanted(tuple(keys))))
     return next((found.keys[key] for key in keys if key in found.keys), None)
+
+
+async def credited(runtime: Runtime, session: str, last: int) -> list[str]:
+    """The last decisions of a session, oldest first, except failed ones, which already have an outcome."""
+    rows = await runtime.writer.settled(runtime.ref_of_session(session))
+    notes = [event for row in rows if isinstance(event := row.event(), Noted)]
+    found: list[str] = []
+    for note in reversed(notes):
+        if len(found) == last:
+            break
+        decision_id = str(note.data["decision"])
+        events = [row.event() for row in await runtime.writer.settled(decision_id)]
+        failed = any(isinstance(event, FeedbackGiven) and not event.completed for event in events)
+        if not failed or any(isinstance(event, Censored) for event in events):
+            found.append(decision_id)
+    return found[::-1]

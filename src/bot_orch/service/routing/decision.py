@@ -15,8 +15,7 @@ from bot_orch.log.ids import inside, time_ordered_id
 from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import AgentConfig
 from bot_orch.service.problems import Problem
-from bot_orch.service.routing.budget import expected_usd
-from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, narrow
+from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, expected_usd, narrow
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Task

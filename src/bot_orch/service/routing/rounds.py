@@ -10,15 +10,18 @@ from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
+import msgspec
+
 from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
-from bot_orch.log.ids import outside
+from bot_orch.log.ids import outside, time_ordered_id
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.guardrails import refusal
 from bot_orch.service.judges.registry import OWN
+from bot_orch.service.judging.completions import is_noted
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
 from bot_orch.service.problems import Problem, StorageError
@@ -32,7 +35,7 @@ from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Measure, Outcome
 
-__all__ = ["AnswerFrame", "Round"]
+__all__ = ["AnswerFrame", "ChatTask", "Round", "round_of", "unknown_model"]
 
 _log = logging.getLogger("bot_orch.rounds")
 _SHADOW = "shadow"
@@ -164,7 +167,7 @@ class Round:
             self._remember(event)
             return event
         try:
-            constraints = replace(self.constraints, tried=self.tried)
+            constraints = msgspec.structs.replace(self.constraints, tried=tuple(self.tried))
             first = self.decisions[0] if self.decisions else ""
             event, self._group = decide(
                 self.runtime, self.record, constraints, text=self.text, task_ref=self.task_id, round_id=first
@@ -186,7 +189,7 @@ class Round:
     def _start_shadows(self, event: DecisionMade) -> None:
         """Ask other agents too, in the background; their answers are logged but not returned."""
         for name in _drawn_shadows(self.runtime, event):
-            constraints = replace(self.constraints, shadow=name, session=None, token="", tenant="")
+            constraints = msgspec.structs.replace(self.constraints, shadow=name, session=None, token="", tenant="")
             call = replace(self.call, stream=False, carrier=None)
             twin = Round(self.runtime, self.record, constraints, call=call, text=self.text)
             self.runtime.background.start(f"shadow {name} {event.id}", _unseen(twin.run(), self.runtime, name))
@@ -377,3 +380,57 @@ async def _unseen(work: Awaitable[object], runtime: Runtime, agent: str) -> None
         return
     except BotOrchError as error:
         _log.warning("shadow call failed", extra={"fields": {"agent": agent, "detail": str(error)}})
+
+
+class ChatTask(msgspec.Struct, frozen=True, array_like=True):
+    """A chat as the owner of its router needs it: enough to decide, even if another process calls the agent.
+
+    Parameters
+    ----------
+    task, constraints
+        The task, without an id, and which agents it may go to.
+    refers_to, results
+        Ids of earlier answers that it builds on, and of the tool calls whose results it has.
+    held
+        State at an agent's endpoint that it builds on.
+    text
+        The prompt, for a router with an encoder; it is not logged.
+    """
+
+    task: TaskRecord
+    constraints: RoutingConstraints
+    refers_to: tuple[str, ...]
+    results: tuple[str, ...]
+    held: str
+    text: str | None
+
+
+async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round:
+    """Create the round that serves a chat; raises a :class:`Problem` if there is none."""
+    await _check_held(runtime, chat)
+    if not set(chat.constraints.eligible or ()) <= set(runtime.ledger.router.agents):
+        raise unknown_model()
+    made_by = runtime.loops.agent_of(chat.constraints.caller, (*chat.refers_to, *chat.results))
+    constraints = msgspec.structs.replace(chat.constraints, made_by=made_by)
+    record = msgspec.structs.replace(chat.task, id=f"chat-{time_ordered_id(runtime.writer.now_us())}")
+    text = None if runtime.ledger.router.settings.text is None else chat.text
+    return Round(runtime, record, constraints, call=call, text=text)
+
+
+def unknown_model() -> Problem:
+    """The answer to an unknown model."""
+    return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
+
+
+async def _check_held(runtime: Runtime, chat: ChatTask) -> None:
+    """Refuse a reference to stored state at an agent's endpoint unless it belongs to the tenant."""
+    caller, tenant = chat.constraints.caller, chat.constraints.tenant
+    if not tenant:
+        return
+    if chat.held:
+        message = f"{chat.held}: is kept for all tenants by the agent; send the messages instead"
+        raise Problem(422, "not_for_tenants", message, param=chat.held)
+    for each in chat.refers_to:
+        if runtime.loops.agent_of(caller, (each,)) is None and not await is_noted(runtime, each, tenant):
+            message = "previous_response_id: there is no such response; send the messages instead"
+            raise Problem(404, "previous_response_not_found", message, param="previous_response_id")

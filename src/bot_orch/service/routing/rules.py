@@ -7,8 +7,10 @@ again.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from bot_orch.agents.admission import Refusal
 from bot_orch.agents.capabilities import Needs
@@ -18,19 +20,20 @@ from bot_orch.errors import UnknownAgentError
 from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
-from bot_orch.service.routing.budget import affordable, expected_usd
 from bot_orch.service.routing.requests import RequestSize
 
-__all__ = ["Eligibility", "RoutingConstraints", "narrow"]
+__all__ = ["Eligibility", "RoutingConstraints", "expected_usd", "narrow"]
 
 _NO_BUDGET = BudgetConfig()
 _NO_SIZE, _NO_NEEDS = RequestSize(), Needs()
 _OVER_BUDGET = "over budget"
+_SLACK_USD = 1e-9  # rounding of sums
+_SLICES = 5
+_SHORTEST_S = 60.0  # spending is known by the minute
 _BUDGET_S, _REFUSAL_S = 60, 1  # spending leaves the window by the minute
 
 
-@dataclass(frozen=True, slots=True)
-class RoutingConstraints:
+class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Constraints of a request, and the facts that rules depend on.
 
     Parameters
@@ -65,9 +68,8 @@ class RoutingConstraints:
     kind: str = ""
     eligible: tuple[str, ...] | None = None
     session: str | None = None
-    _: KW_ONLY
     size: RequestSize = _NO_SIZE
-    tried: Collection[str] = ()
+    tried: tuple[str, ...] = ()
     calls: bool = False
     token: str = ""
     tenant: str = ""
@@ -227,7 +229,7 @@ def _narrow(
     if settings.budget != _NO_BUDGET:
         costs = expected_usd(found.left, guards, constraints.size)
         people = [name for name in found.left if _is_person(guards.get(name))]
-        can = affordable(settings.budget, costs, ledger, now_us=now_us, people=people)
+        can = _affordable(settings.budget, costs, ledger, now_us=now_us, people=people)
         for name, why in can.excluded.items():
             found.drop([name], why)
         if can.cheapest and not can.beside:
@@ -263,3 +265,69 @@ def _admit(found: Eligibility, guards: Mapping[str, Guard], *, calls: bool) -> N
         refusal = None if guard is None else guard.refusal
         if refusal is not None and (calls or refusal is Refusal.CIRCUIT):
             found.drop([name], str(refusal))
+
+
+@dataclass(frozen=True, slots=True)
+class _Affordable:
+    """Agents to exclude, with the reason; ``cheapest`` is set if the budget leaves only the cheapest one,
+    ``beside`` whether people are eligible too.
+    """
+
+    excluded: dict[str, str]
+    cheapest: bool = False
+    beside: bool = False
+
+
+def expected_usd(names: Iterable[str], guards: Mapping[str, Guard], size: RequestSize) -> dict[str, float]:
+    """Expected price of a request by agent."""
+    usage = size.usage()
+    return {name: guards[name].price.cost(usage) if name in guards else 0.0 for name in names}
+
+
+def _affordable(
+    budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, *, now_us: int, people: Collection[str] = ()
+) -> _Affordable:
+    """Agents that the budget allows, given their expected prices.
+
+    The remaining budget excludes dollars spent and dollars reserved for calls in progress. ``people`` are never the
+    cheapest remaining agent, whatever they cost: they would get all the traffic. They stay eligible too.
+    """
+    excluded: dict[str, str] = {}
+    if budget.per_request_usd is not None:
+        most = budget.per_request_usd + _SLACK_USD
+        excluded = {name: "over budget of a request" for name, cost in costs.items() if cost > most}
+    left = {name: cost for name, cost in costs.items() if name not in excluded}
+    if budget.window_usd is None or not left:
+        return _Affordable(excluded)
+    window_usd = _left(ledger, now_us, budget.window_usd, window_s=budget.window_s)
+    over = [name for name, cost in left.items() if cost > window_usd]
+    free = {name for name in left if name in people and name not in over}
+    if free and len(free) < len(left):
+        rest = {name: cost for name, cost in costs.items() if name not in free}
+        return replace(_affordable(budget, rest, ledger, now_us=now_us), beside=bool(free))
+    least = min(left.values())
+    if len(over) == len(left) and budget.on_exhausted == "cheapest":
+        dear = {name: "over budget" for name, cost in left.items() if cost > least}
+        return _Affordable({**excluded, **dear}, cheapest=True)
+    excluded.update(dict.fromkeys(over, "over budget"))
+    if budget.pace and len(over) < len(left) and not _in_pace(budget, budget.window_usd, ledger, now_us=now_us):
+        dear = {name: "over the pace of the budget" for name, cost in left.items() if cost > least}
+        return _Affordable({**dear, **excluded}, cheapest=True)
+    return _Affordable(excluded)
+
+
+def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, *, now_us: int) -> bool:
+    """Whether spending is on pace: half of the budget is left, or the last fifth of the window used under a tenth.
+
+    The first half is for bursts: an hour of work in the morning is not slowed down because the day is long.
+    """
+    half = window_usd / 2.0
+    if _left(ledger, now_us, half, window_s=budget.window_s) > _SLACK_USD:
+        return True
+    slice_s = min(max(budget.window_s / _SLICES, _SHORTEST_S), budget.window_s)
+    return _left(ledger, now_us, half * slice_s / budget.window_s, window_s=slice_s) > _SLACK_USD
+
+
+def _left(ledger: Ledger, now_us: int, usd: float, *, window_s: float) -> float:
+    used = ledger.spending.recent(now_us, window_s) + ledger.reserved.within(now_us, window_s)
+    return max(usd - used, 0.0) + _SLACK_USD

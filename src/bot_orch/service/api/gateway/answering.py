@@ -22,8 +22,7 @@ from bot_orch.service.cluster.front import CarriedRound, OwnedHereError, sees_te
 from bot_orch.service.cluster.wire import Begin
 from bot_orch.service.guardrails import refusal
 from bot_orch.service.problems import Problem, Reply, problem_of
-from bot_orch.service.routing.chats import round_of
-from bot_orch.service.routing.rounds import Round
+from bot_orch.service.routing.rounds import Round, round_of
 from bot_orch.service.web.endpoint import Request, StreamedReply
 
 __all__ = ["Dialect", "EventWriter", "answer"]

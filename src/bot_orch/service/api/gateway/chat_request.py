@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import msgspec
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.arrays import nan_for_null
+from bot_orch.log.events import TaskRecord
 from bot_orch.service.api.bodies import ChatAside, ChatHints
 from bot_orch.service.api.decisions import session_of
 from bot_orch.service.loops import results_in
 from bot_orch.service.problems import Problem
-from bot_orch.service.routing.chats import ChatTask
 from bot_orch.service.routing.requests import needs_of, prompt_of, size_of
+from bot_orch.service.routing.rounds import ChatTask
+from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.web.endpoint import Request
 
 __all__ = [
@@ -74,7 +76,6 @@ class ChatRequest:
     refers_to: tuple[str, ...] = ()
     held: str = ""
     user: str = ""
-    text: str = field(default="", repr=False)
 
 
 def read_model(body: Mapping[str, Any]) -> str:
@@ -103,27 +104,29 @@ def text_of(value: Any) -> str:
 def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
     """The properties of a request that the choice of an agent depends on."""
     caller, hints, messages = request.caller, asked.hints, asked.messages
-    size = size_of(asked.params, text=asked.text, messages=messages)
+    size = size_of(asked.params, messages=messages)
     encodes = request.runtime.config.router.encoder is not None
+    kind = hints.kind or ("embeddings" if asked.endpoint == "embeddings" else "")
     return ChatTask(
-        model="" if asked.model in AUTO else asked.model,
-        kind=hints.kind or ("embeddings" if asked.endpoint == "embeddings" else ""),
-        session=session_of(request, hints.session or None) or _session(request, asked),
-        size=size,
-        needs=needs_of(
-            asked.endpoint, size, params=asked.params, messages=messages, region=hints.region, only=asked.only
+        TaskRecord("", kind, nan_for_null(hints.features), hints.reference, hints.profiles, hints.claims),
+        RoutingConstraints(
+            kind,
+            None if asked.model in AUTO else (asked.model,),
+            session_of(request, hints.session or None) or _session(request, asked),
+            size=size,
+            calls=True,
+            chat=True,
+            token=caller.name,
+            tenant=caller.tenant,
+            tags=request.tags,
+            needs=needs_of(
+                asked.endpoint, size, params=asked.params, messages=messages, region=hints.region, only=asked.only
+            ),
         ),
-        token=caller.name,
-        tenant=caller.tenant,
-        tags=request.tags,
         refers_to=asked.refers_to,
         results=tuple(results_in(messages)),
         held=asked.held,
-        features=nan_for_null(hints.features),
-        reference=hints.reference,
-        profiles=hints.profiles,
-        claims=hints.claims,
-        text=(asked.text or prompt_of(messages)) if encodes else None,
+        text=prompt_of(messages) if encodes else None,
     )
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from bot_orch.agents.base import Chunk
 from bot_orch.agents.replies import load_json
-from bot_orch.service.api.gateway.deltas import ChatPieces, Piece
-from bot_orch.service.api.gateway.frames import event, named_event
+from bot_orch.service.api.gateway.frames import ChatPieces, Piece, event, named_event
 from bot_orch.service.problems import Problem
 
 __all__ = ["MessagesWriter", "error_document", "message_document"]

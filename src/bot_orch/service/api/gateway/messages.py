@@ -6,13 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bot_orch.service.api.gateway.answering import answer
 from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.api.gateway.message_events import MessagesWriter, error_document, message_document
 from bot_orch.service.problems import Problem, Reply, json_reply
-from bot_orch.service.web.endpoint import JsonFace, Request, StreamedReply
+from bot_orch.service.web.endpoint import JsonFace
 
-__all__ = ["MessagesDialect", "MessagesFace", "send_message"]
+__all__ = ["MessagesDialect", "MessagesFace"]
 
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -154,11 +153,3 @@ def _choice(asked: Any) -> dict[str, Any]:
     if asked.get("type") == "tool":
         return {**found, "tool_choice": {"type": "function", "function": {"name": asked.get("name")}}}
     return {**found, "tool_choice": _CHOICES.get(str(asked.get("type")), "auto")}
-
-
-_MESSAGES = MessagesDialect()
-
-
-async def send_message(request: Request) -> Reply | StreamedReply:
-    """``POST /v1/messages``."""
-    return await answer(_MESSAGES, request)

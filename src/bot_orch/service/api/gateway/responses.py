@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bot_orch.service.api.gateway.answering import answer
 from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.api.gateway.response_events import ResponsesWriter, response_document
-from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.web.endpoint import Request, StreamedReply
+from bot_orch.service.problems import Problem
 
-__all__ = ["ResponsesDialect", "respond"]
+__all__ = ["ResponsesDialect"]
 
 _SAME = (
     *("temperature", "top_p", "parallel_tool_calls", "user", "service_tier", "safety_identifier"),
@@ -156,11 +154,3 @@ def _tools(given: Any, only: list[str]) -> list[dict[str, Any]]:
         else:
             only.append(f"tool {kind}")
     return tools
-
-
-_RESPONSES = ResponsesDialect()
-
-
-async def respond(request: Request) -> Reply | StreamedReply:
-    """``POST /v1/responses``."""
-    return await answer(_RESPONSES, request)
