@@ -81,7 +81,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--conditions",
         nargs="+",
         metavar="NAME",
-        help="also play under delayed, censored, dead-agent, drifting, cold-start, poisoned, restart, long, or all",
+        help="also play under delayed, censored, dead-agent, drifting, cold-start, poisoned, steering, false-rewards, "
+        "restart, long, or all",
     )
     parser.add_argument(
         "--baseline",

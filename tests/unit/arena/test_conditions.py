@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from bot_orch.cli import main
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.arena.conditions import CONDITIONS, find_conditions, play_staged, staged
+from bot_orch.lab.arena.conditions.attacks import Steered, attacked_rounds, false_rewards
 from bot_orch.lab.arena.conditions.play import rounds_under, score_staged
 from bot_orch.lab.arena.registry import discover_entrants
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
@@ -37,8 +39,10 @@ def _matrix(tasks: int = 150, *, runtime: bool = False) -> Matrix:
 
 
 def _staged(condition: str, *, rounds: int = ROUNDS, seeds: int = 2, matrix: Matrix | None = None) -> StagedReplay:
-    rounds = rounds_under(condition, rounds, rounds)
-    return staged(matrix or _matrix(), condition, "shuffled", rounds=rounds, seeds=seeds)
+    rounds, matrix = rounds_under(condition, rounds, rounds), matrix or _matrix()
+    if condition == "steering" and matrix.text is None:
+        matrix = replace(matrix, text=np.array([f"task {n % 7} of {n % 11}" for n in range(matrix.n_tasks)]))
+    return staged(matrix, condition, "shuffled", rounds=rounds, seeds=seeds)
 
 
 class Knowing(Player):
@@ -91,7 +95,8 @@ def test_everybody_meets_the_same_and_players_come_out_in_order(condition: str) 
         agents = np.concatenate([trace.agent for trace in traces], axis=1)
         found[name] = np.mean(score(truth, chosen(truth, agents))["metrics"]["normalised"])
     learning = discover_entrants()["thompson-beta+ot"].build
-    found["learning"] = np.mean(score_staged(learning, replay)["metrics"]["normalised"])
+    attack = CONDITIONS[condition].attack
+    found["learning"] = np.mean(score_staged(learning, replay, attack)["metrics"]["normalised"])
     assert found["oracle"] > found["learning"] + 0.1
     assert found["learning"] > max(found["broken"] + 0.3, 0.1)
 
@@ -229,6 +234,68 @@ def _rewards_alone(replay: StagedReplay) -> list[float]:
     truth = replay.scored()
     trace = play_staged(lambda setup: Trusting(make_policy("thompson-beta"), setup), replay)
     return score(truth, chosen(truth, trace.agent))["metrics"]["normalised"]
+
+
+def _priced() -> Matrix:
+    """The dear agent is the better one on a third of the tasks, and the text says which."""
+    rng = np.random.default_rng(6)
+    hard = rng.random(300) < 1 / 3
+    text = np.array([f"{'prove the theorem' if each else 'say hello to'} number {n}" for n, each in enumerate(hard)])
+    reward = np.stack([np.where(hard, 0.1, 0.9), np.where(hard, 0.9, 0.7)], axis=1)
+    return Matrix("priced", ("cheap", "dear"), reward, cost_usd=np.tile([0.001, 0.01], (300, 1)), text=text)
+
+
+def test_a_suffix_steers_a_router_that_reads_texts_and_costs_dollars() -> None:
+    replay = _staged("steering", seeds=3, matrix=_priced())
+    found = score_staged(discover_entrants()["auto"].build, replay, CONDITIONS["steering"].attack)["metrics"]
+    assert np.mean(found["steered"]) > np.mean(found["unsteered"]) + 0.1
+    assert np.mean(found["cost_usd_change"]) > 0.0
+    deaf = score_staged(discover_entrants()["auto-no-context"].build, replay, CONDITIONS["steering"].attack)["metrics"]
+    assert deaf["steered"] == deaf["unsteered"], "a router that does not read the prompt cannot be steered by it"
+    assert deaf["cost_usd_change"] == deaf["reward_change"] == [0.0] * 3
+
+
+def test_a_budget_bounds_what_steering_costs() -> None:
+    limit = 0.004
+    under = staged(_priced(), "steering", "shuffled", rounds=ROUNDS, seeds=2, budget_usd=limit)
+    found = score_staged(discover_entrants()["auto"].build, under, CONDITIONS["steering"].attack)["metrics"]
+    assert max(found["cost_usd"]) < 1.05 * limit
+
+
+def test_only_attacked_prompts_get_a_suffix_and_the_rest_is_as_it_was() -> None:
+    replay = _staged("steering", seeds=1, matrix=_priced())
+    mask, target = attacked_rounds(replay.only(0))
+    assert target == 1
+    assert 0.15 < mask.mean() < 0.35
+    seen: list[tuple[int, np.ndarray]] = []
+
+    class Watching(Noting):
+        def choose(self, before: RoundContext, u: np.ndarray) -> Pick:
+            assert before.inputs is not None
+            seen.append((before.t - 1, before.inputs[0]))
+            return super().choose(before, u)
+
+    one = replay.only(0)
+    play(Steered(Watching(0), one), one)
+    assert one.inputs is not None
+    for t, inputs in seen:
+        assert np.array_equal(inputs, one.inputs.values[t]) != mask[t]
+
+
+def test_false_rewards_break_learning_at_the_share_that_the_means_say() -> None:
+    matrix = _matrix(600)  # means 0.3 to 0.9: a router that follows them breaks at 0.6 / 1.6 = 0.375
+    stage = unrolled(Replay(matrix, rounds=600, seeds=[0]))[0]
+    best = []
+    for share in (0.3, 0.45):
+        changed = false_rewards(stage, np.random.default_rng(0), share=share)
+        best.append(int(changed.matrix.reward.mean(axis=0).argmax()))
+        assert np.array_equal(changed.truth, stage.matrix.reward)
+    assert best == [BEST, 0]
+
+
+def test_steering_needs_texts() -> None:
+    with pytest.raises(InvalidInputError, match="--conditions: steering needs texts, toy has none"):
+        staged(_matrix(), "steering", "shuffled", rounds=10, seeds=1)
 
 
 @pytest.mark.parametrize("name", ["auto", "thompson-beta", "vw-regcb", "river-ucb"])

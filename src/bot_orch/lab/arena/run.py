@@ -15,8 +15,8 @@ from bot_orch._version import __version__
 from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.files import write_atomically
-from bot_orch.lab.arena.conditions.catalog import PLAIN
-from bot_orch.lab.arena.conditions.play import rounds_under, score_staged, staged
+from bot_orch.lab.arena.conditions.catalog import CONDITIONS, PLAIN
+from bot_orch.lab.arena.conditions.play import applies, rounds_under, score_staged, staged
 from bot_orch.lab.arena.league import Results, csv_text, stage_name
 from bot_orch.lab.arena.registry import (
     BASELINES,
@@ -96,7 +96,13 @@ class ArenaPlan:
 
     def notes(self) -> list[str]:
         """Sets on which an option has no effect; raises an error if it has none on all sets."""
-        return [*self._baseline()[1], *_options_without_effect(self)]
+        left_out = [
+            f"{path.name}: has no text, so the condition {name} is not played there"
+            for path in self.paths
+            for name in self.conditions
+            if not applies(name, load_matrix(path))
+        ]
+        return [*self._baseline()[1], *_options_without_effect(self), *left_out]
 
     def _baseline(self) -> tuple[str | None, list[str]]:
         """The policy or computed baseline that ``baseline`` names, None for an agent; and notes."""
@@ -128,9 +134,12 @@ class ArenaPlan:
             {"path": str(path), "dataset": dataset_name(path), "order": order, "policy": policy, **common, **under}
             for path in self.paths
             for order in self.orders
-            for under in ({} if name == PLAIN else {"condition": name} for name in self.conditions)
+            for under in ({} if name == PLAIN else {"condition": name} for name in self._conditions(path))
             for policy in (*self._baselines(now=not under), *self.entrants)
         ]
+
+    def _conditions(self, path: Path) -> list[str]:
+        return [name for name in self.conditions if name == PLAIN or applies(name, load_matrix(path))]
 
     def _baselines(self, *, now: bool) -> list[str]:
         budget = BUDGET_BASELINES if self.budget_usd else ()
@@ -199,7 +208,7 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         under = staged(matrix, condition, unit["order"], rounds=rounds, seeds=unit["seeds"], **options)
         if name not in BASELINES and name not in BUDGET_BASELINES:
             entrant = discover_entrants()[name]
-            return {**score_staged(entrant.build, under), "kind": entrant.kind}
+            return {**score_staged(entrant.build, under, CONDITIONS[condition].attack), "kind": entrant.kind}
         replay = under.scored()
     if name == NOW:
         agent, why = current_agent(matrix, unit.get("baseline"))

@@ -40,13 +40,16 @@ class LivePlayer(Player):
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
         """``decide`` among the eligible agents."""
-        able = range(self._agents) if before.eligible is None else np.flatnonzero(before.eligible[0]).tolist()
-        router = self._with(able)
-        eligible = None if len(able) == len(router.agents) else [str(index) for index in able]
-        decision = router.decide(self._task(before, able), eligible)
+        decision = self._with(able := self._able(before)).decide(self._task(before, able), self._eligible(able))
         self._made[before.t] = decision
         audit = np.array([decision.audit]) if self._settings.audit_rate else None
         return Pick(np.array([int(decision.agent)]), None, audit)
+
+    def preview(self, before: RoundContext) -> Floats | None:
+        """``prepare``, which changes nothing."""
+        decision = self._with(able := self._able(before)).prepare(self._task(before, able), self._eligible(able))
+        chance = dict(zip(decision.agents, decision.propensities, strict=True))
+        return np.array([[chance.get(str(index), 0.0) for index in range(self._agents)]])
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """``observe``; the truth first where the decision is audited."""
@@ -71,6 +74,12 @@ class LivePlayer(Player):
         if self._router is not None:
             self._router = Orchestrator.from_json(self._router.to_json())
         return self
+
+    def _able(self, before: RoundContext) -> range | list[int]:
+        return range(self._agents) if before.eligible is None else np.flatnonzero(before.eligible[0]).tolist()
+
+    def _eligible(self, able: range | list[int]) -> list[str] | None:
+        return None if len(able) == len(self._with(()).agents) else [str(index) for index in able]
 
     def _with(self, able: range | list[int] | tuple[()]) -> Orchestrator:
         """The router, after adding these agents."""

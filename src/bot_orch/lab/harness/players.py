@@ -60,6 +60,10 @@ class Player(ABC):
     def forget(self, before: RoundContext) -> None:  # noqa: B027
         """Expire the outcome of a round; by default nothing is learned."""
 
+    def preview(self, before: RoundContext) -> Floats | None:
+        """The probabilities ``(seeds, M)`` that :meth:`choose` would draw from; None, the default, hides them."""
+        return None
+
     def restarted(self) -> Player:
         """The player as its saved state restores it; by default a copy."""
         return deepcopy(self)

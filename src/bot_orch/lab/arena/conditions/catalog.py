@@ -10,18 +10,23 @@ import numpy as np
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.arena.conditions import changes, poisoned
-from bot_orch.lab.environments.replay.staged import Stage
+from bot_orch.lab.arena.conditions.attacks import Steered, false_rewards
+from bot_orch.lab.environments.replay.staged import Stage, StagedReplay
+from bot_orch.lab.harness.players import Player
 
 #: The name of no condition: the replay as it is.
 PLAIN = "plain"
 Change = Callable[[Stage, np.random.Generator], Stage]
+#: The player of one seed and its replay, as callers attack it.
+Attack = Callable[[Player, StagedReplay], Player]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A change of the replay: a name (``group`` or ``group/variant``), a description, and a function on stages.
 
-    ``draws``: the condition whose random numbers it shares.
+    ``draws``: the condition whose random numbers it shares. ``attack`` wraps the player of a seed; such a condition is
+    played on sets with texts alone.
     """
 
     name: str
@@ -29,6 +34,7 @@ class Condition:
     change: Change
     _: KW_ONLY
     draws: str | None = None
+    attack: Attack | None = None
 
     @property
     def group(self) -> str:
@@ -59,6 +65,20 @@ _ALL = (
     Condition("drifting", "half-way the agents change places, best with worst", changes.drifting),
     Condition("cold-start", "the best agent joins after a third of the rounds, another one later", changes.cold_start),
     *(Condition(f"poisoned/{kind}", about, partial(poisoned.poisoned, kind=kind)) for kind, about in _POISONED.items()),
+    Condition(
+        "steering",
+        "a quarter of the prompts get a suffix, chosen against the current state, that steers to the dearest agent",
+        changes.unchanged,
+        attack=Steered,
+    ),
+    *(
+        Condition(
+            f"false-rewards/{percent:02d}",
+            f"{percent} % of the callers report 1 for the weakest agent and 0 for the others",
+            partial(false_rewards, share=percent / 100),
+        )
+        for percent in (5, 10, 20, 30)
+    ),
     Condition("restart", "delayed, with two restarts from saved state", changes.restart, draws="delayed"),
     Condition("long", "20 000 rounds by repeated passes, noise redrawn", changes.long_run),
 )

@@ -18,6 +18,11 @@ _MISSING = 0.5
 _IN_TIME = 0.7  # share of all completions that come within the patience
 
 
+def unchanged(stage: Stage, _rng: np.random.Generator) -> Stage:
+    """The rounds as they are."""
+    return stage
+
+
 def delayed(stage: Stage, rng: np.random.Generator) -> Stage:
     """Exponential delays of 100 rounds on average (a twentieth of a short run); the best agent is the slowest."""
     agents = stage.matrix.n_agents
