@@ -1,11 +1,10 @@
 """Tables of docs/evidence/benchmarks.md from folders that ``bot-orch arena`` has written.
 
     bot-orch arena --policies all --order both --at-most 2000 --out out/league
-    bot-orch arena --policies auto auto-no-alignment auto-no-context auto-no-forgetting \
-        --order both --at-most 2000 --out out/ablation
+    bot-orch arena --policies auto auto-no-alignment auto-no-context --order both --at-most 2000 --out out/ablation
     python benchmarks/arena.py league out/league
     python benchmarks/arena.py ablation out/ablation
-    bot-orch arena my-matrix.npz --policies auto km-thompson --conditions all --out out/conditions
+    bot-orch arena my-matrix.npz --policies auto vw-regcb --conditions all --out out/conditions
     python benchmarks/arena.py conditions out/conditions
 
 Prints Markdown. Differences are paired: the same seeds, tasks and draws.

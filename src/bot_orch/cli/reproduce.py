@@ -35,8 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list:
         for experiment in discover().values():
-            mark = "" if experiment.default else " (only when named)"
-            print(f"{experiment.id:<21} {experiment.title}{mark}")  # noqa: T201
+            print(f"{experiment.id:<21} {experiment.title}")  # noqa: T201
         return 0
     check_counts(arguments, ("seeds", "jobs"))
     plan = Plan(

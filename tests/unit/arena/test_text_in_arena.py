@@ -98,7 +98,7 @@ def test_vowpal_wabbit_gets_the_words_of_its_own_task(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(VowpalWabbit, "_open", watching)
     replay = Replay(Matrix("toy", ("a", "b"), R, text=TEXT), "given", seeds=[0])
-    play(discover_entrants()["vw-regcb-sa"].build(replay.setup), replay)
+    play(discover_entrants()["vw-regcb"].build(replay.setup), replay)
     lines = [line for line in shown if line.startswith("shared")]
     assert len(lines) == 6, "a prediction and a lesson per round"
     for t, text in enumerate(TEXT):
@@ -153,7 +153,7 @@ def test_every_contextual_peer_reads_words_or_says_that_it_does_not() -> None:
             reads = isinstance(player, PerSeedPlayer) and player.reads_words
             found[each.name] = reads
             assert reads != ("no words" in each.about), each.name
-    assert found["km-thompson"] is False and found.get("mabwiser-linucb", True)
+    assert found["tornede-thompson"] is False and found.get("mabwiser-linucb", True)
 
 
 def test_a_set_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:

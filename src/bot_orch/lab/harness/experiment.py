@@ -70,7 +70,6 @@ class Experiment:
     order: int = 100
     why: str = ""  # one sentence for the summary: why published numbers are met or missed
     source: str = ""  # what of the paper it reproduces, such as "Table 3, Figure 1"; empty if nothing
-    default: bool = True  # runs without --only; False for long experiments that are not in the paper
 
 
 @lru_cache(maxsize=1)
@@ -84,10 +83,10 @@ def discover() -> dict[str, Experiment]:
 
 
 def find(ids: Sequence[str] | None) -> list[Experiment]:
-    """The named experiments; a prefix such as ``triage`` selects all that start with it. None selects the defaults."""
+    """The named experiments; a prefix such as ``triage`` selects all that start with it. None selects all."""
     known = discover()
     if not ids:
-        return [experiment for experiment in known.values() if experiment.default]
+        return list(known.values())
     chosen: dict[str, Experiment] = {}
     for name in ids:
         hits = {key: e for key, e in known.items() if key == name or key.startswith(f"{name}-")}

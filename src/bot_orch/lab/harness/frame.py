@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from bot_orch._version import __version__
-from bot_orch.lab.harness.typesetting import plain, typeset
+from bot_orch.lab.harness.typesetting import typeset
 
 _LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy", "matplotlib": "matplotlib"}
 
@@ -83,7 +83,7 @@ def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: 
 
     ``formulas`` draws those in the caption; not for captions that hold names of a user.
     """
-    alt, words = escape(plain(caption) if formulas else caption), escape(caption, quote=False)
+    alt, words = escape(caption), escape(caption, quote=False)
     png = paths[0].read_bytes()
     data = base64.b64encode(png).decode("ascii")
     width, height = (round(int.from_bytes(png[at : at + 4], "big") * _SHOWN_AT) for at in (16, 20))

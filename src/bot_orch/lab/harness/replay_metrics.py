@@ -354,16 +354,7 @@ def shadow_price(vertices: list[tuple[float, float]], budget: float) -> float:
 
 def fixed_agent(replay: Replay, agent: int) -> Reader:
     """Always the same agent; a task it cannot take goes to a random eligible one."""
-    eligible = replay.matrix.eligible
-
-    def read(values: Floats) -> Floats:
-        known = eligible & np.isfinite(values)
-        count = known.sum(axis=1)
-        anyone = np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
-        got: Floats = np.where(eligible[:, agent], values[:, agent], anyone)[replay.rows]
-        return got
-
-    return read
+    return lambda values: _filled(replay, values)[replay.rows, agent]
 
 
 def agents_on_plane(replay: Replay) -> dict[str, Any]:

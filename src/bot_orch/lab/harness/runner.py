@@ -39,8 +39,6 @@ class Plan:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
         """Run jobs on the selected engine."""
-        if self.engine == "local" and self.address is None:
-            return run_local(jobs, self.jobs)
         return make_engine(self.engine, self.jobs, self.address)(jobs)
 
     def settings(self) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def run_missing(
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """Run the jobs missing from the folder's log, appending each as it finishes; returns every payload by job."""
     log = out / _LOG
-    done = _read_log(log)
+    done = _payloads(_lines(log))
     missing = [job for job in jobs if (job[0], job[1].key) not in done]
     finished = len(jobs) - len(missing)
     progress(finished, len(jobs), "resuming" if finished else "starting")
@@ -115,10 +113,6 @@ def read_log(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Payloads in the folder of a run by (experiment, unit), of a run under way too; the folder is not changed."""
     log = out / _LOG
     return _payloads(log.read_text().splitlines()) if log.exists() else {}
-
-
-def _read_log(log: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    return _payloads(_lines(log))
 
 
 def _payloads(lines: Iterable[str]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -158,7 +152,7 @@ def draw_figures(params: Mapping[str, Any]) -> dict[str, Any]:
     from bot_orch.lab.harness.figures import save_figure  # matplotlib, only when figures are drawn
 
     out, experiment = Path(params["out"]), discover()[params["experiment"]]
-    results = _results(experiment, Scale(**params["scale"]), _read_log(out / _LOG))
+    results = _results(experiment, Scale(**params["scale"]), read_log(out))
     for view in experiment.figures(results):
         save_figure(view.draw, out / "figures" / view.name, formulas=True)
     return {}

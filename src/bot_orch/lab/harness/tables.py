@@ -203,12 +203,7 @@ def rows_from_seeds(
 
 def published(experiment: str, environment: str, method: str, *, lambda_: float, metric: str) -> Published | None:
     """The paper's number, if it prints one."""
-    return _published().get((experiment, environment, method, float(lambda_), metric))
-
-
-def all_published() -> Mapping[tuple[str, str, str, float, str], Published]:
-    """Every number of the paper by experiment, environment, method, lambda and metric."""
-    return _published()
+    return all_published().get((experiment, environment, method, float(lambda_), metric))
 
 
 def to_csv(rows: Iterable[ResultRow]) -> str:
@@ -221,8 +216,8 @@ def to_csv(rows: Iterable[ResultRow]) -> str:
 
 
 @lru_cache(maxsize=1)
-def _published() -> dict[tuple[str, str, str, float, str], Published]:
-    """The numbers of every ``published.csv`` in the folders of experiments."""
+def all_published() -> Mapping[tuple[str, str, str, float, str], Published]:
+    """Every ``published.csv``: numbers by experiment, environment, method, lambda and metric."""
     found = {}
     for file in _files_named("published.csv", files("bot_orch.lab")):
         for line in csv.DictReader(file.read_text().splitlines()):

@@ -1,8 +1,8 @@
 """Formulas in the sentences of the report: Greek letters, indices, powers and roots as HTML.
 
 Sentences are written in plain text, formulas in them as one would type them: ``sigma sqrt(2 ln 2)``, ``eta_t ~
-t^-1/2``. ``beta``, ``gamma`` and ``delta`` name distributions and causes too, so only an index, a power or ``$...$``
-makes letters of them.
+t^-1/2``. ``beta``, ``gamma`` and ``delta`` name distributions and causes too, so only an index or a power makes
+letters of them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ _GREEK = {
     "rhat": "r̂",
 }
 _WORDS = ("alpha", "eta", "theta", "lambda", "mu", "nu", "sigma", "phi", "psi", "Delta", "rhat")
-_MARKED = re.compile(r"\$([^$]+)\$")
 #: Tags and what stands in code are left alone; text between them is read.
 _TAGS = re.compile(r"(<(?:code|pre|style|script)\b.*?</(?:code|pre|style|script)>|<[^<>]*>)", re.DOTALL)
 _LETTER = rf"(?:{'|'.join(_GREEK)}|max|min|sup|argmax|cosh|[A-Za-z])"
 _INDEX = r"_(?P<low>\w{1,2})(?!\w)"
 _POWER = r"\^(?P<high>\([^()]*\)|-\w+(?:/\w+)?|[123]/[234](?!\w)|\w+)"  # t^-1/2 is a power, x^2/8 an eighth of one
-_SCRIPTS = re.compile(rf"(?:(?<![\w$-])(?P<base>{_LETTER})|(?<=\)))(?:{_INDEX})?(?:{_POWER})?")
+_SCRIPTS = re.compile(rf"(?:(?<![\w-])(?P<base>{_LETTER})|(?<=\)))(?:{_INDEX})?(?:{_POWER})?")
 _NAMED = re.compile(rf"(?<![\w\\-])({'|'.join(_WORDS)})(?![\w]|-[A-Za-z])")
 _ROOT = re.compile(r"\bsqrt(?=[\s(])")
-_INDEXED = re.compile(rf"(?<![\w$-])({'|'.join(_GREEK)}|[A-Za-z])_([a-zA-Z0-9]{{1,2}})(?!\w)")
+_INDEXED = re.compile(rf"(?<![\w-])({'|'.join(_GREEK)}|[A-Za-z])_([a-zA-Z0-9]{{1,2}})(?!\w)")
 
 
 def typeset(html: str) -> str:
@@ -55,11 +54,6 @@ def typeset(html: str) -> str:
     return "".join(pieces)
 
 
-def plain(text: str) -> str:
-    """The text without formula marks, for places without markup."""
-    return _MARKED.sub(r"\1", text)
-
-
 def lettered(text: str) -> str:
     """The text of a label in a figure: Greek letters instead of their names, a root sign, indices set low.
 
@@ -68,15 +62,13 @@ def lettered(text: str) -> str:
     >>> lettered("lambda (w_j - w_i) = sigma sqrt(2 ln 2)")
     'λ ($w_{j}$ - $w_{i}$) = σ √(2 ln 2)'
     """
-    if "$" in text:
-        return text
     low = _INDEXED.sub(lambda m: "$" + ("\\" if m[1] in _GREEK else "") + f"{m[1]}_{{{m[2]}}}$", text)
     return _ROOT.sub("√", _NAMED.sub(lambda m: _GREEK[m[1]], low))
 
 
 def _formulas(text: str) -> str:
-    marked = _MARKED.sub(lambda m: f"<i>{m[1]}</i>", text.replace("+-", "±"))
-    return _ROOT.sub("√", _NAMED.sub(lambda m: _GREEK[m[1]], _SCRIPTS.sub(_scripted, marked)))
+    marked = _SCRIPTS.sub(_scripted, text.replace("+-", "±"))
+    return _ROOT.sub("√", _NAMED.sub(lambda m: _GREEK[m[1]], marked))
 
 
 def _scripted(found: re.Match[str]) -> str:

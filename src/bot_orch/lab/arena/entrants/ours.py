@@ -13,10 +13,8 @@ from bot_orch.policies.auto import Auto
 from bot_orch.policies.registry import make_policy
 
 
-def _auto(
-    setup: Setup, *, lambda_: Lambda = "auto", context: bool = True, claims: bool = True, forgetting: bool = True
-) -> Player:
-    return PolicyPlayer(Auto(forgetting=forgetting), setup, lambda_, context=context, claims=claims)
+def _auto(setup: Setup, *, lambda_: Lambda = "auto", context: bool = True, claims: bool = True) -> Player:
+    return PolicyPlayer(Auto(), setup, lambda_, context=context, claims=claims)
 
 
 def _policy(name: str, lambda_: float, settings: dict[str, Any], setup: Setup) -> Player:
@@ -37,7 +35,6 @@ ENTRANTS = [
     Entrant("auto-no-alignment", "auto, lambda 0", partial(_auto, lambda_=0.0), default=False),
     Entrant("auto-no-context", "auto without features", partial(_auto, context=False), default=False),
     Entrant("auto-no-claims", "auto without claims", partial(_auto, claims=False), default=False),
-    Entrant("auto-no-forgetting", "auto without the drifting model", partial(_auto, forgetting=False), default=False),
     Entrant(
         "bot",
         "Algorithm 1: softmax over EMA minus alignment, the paper's constants, lambda 1",

@@ -118,11 +118,7 @@ def _figures(results: Results) -> list[FigureView]:
 
 #: One colour and marker per agent.
 _AGENTS = ("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037")
-
-
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-
-
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 

@@ -90,8 +90,6 @@ def _figures(results: Results) -> list[FigureView]:
 
 #: One colour and marker per agent.
 _AGENTS = ("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037")
-
-
 _HATCHES = ("", "///", "...", "xx")
 
 

@@ -30,13 +30,8 @@ MODELS: dict[str, tuple[SurvivalModel, float, float]] = {
     "log-normal": (LogNormal(0.0, 1.0), 2.0, 2.0),
 }
 
-
 _COIN = "all or nothing"
-
-
 _EPSILON = np.linspace(0.05, 1.0, 20)
-
-
 _AVERAGED = 25
 
 

@@ -27,14 +27,8 @@ from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys, generator
 
 MEANS = np.array([0.3, 0.45, 0.6])
-
-
 ALPHA, BETA = 0.9, 0.05
-
-
 _HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623)
-
-
 _BANDIT_HORIZONS = (30, 100, 300, 1_000, 3_000)
 
 
@@ -163,8 +157,6 @@ def _history(horizons: Any, seeds: int) -> dict[str, Any]:
 
 #: An error vanishes when its log-log slope lies, interval included, below this; the rate of a mean is -0.5.
 _VANISHES = -0.35
-
-
 #: Two numbers agree when they differ by no more than this share.
 _AGREE = 0.05
 

@@ -48,15 +48,10 @@ CASE = Tasks(
     lambda_=3.0,
 )
 
-
 #: What enters the softmax: the realised utilities (the proof), their means given the task (the statement), or the
 #: running mean of the realised utilities.
 KINDS = ("realised", "conditional", "running mean")
-
-
 _HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000)
-
-
 #: A recursion has reached a point when its mean is this near; limits that differ by more are distinct.
 _NEAR = 0.004
 

@@ -37,18 +37,10 @@ from bot_orch.rng import derive_keys, generator
 
 #: Inverse temperatures of Algorithm 1 in triage: the one that reproduces the tables, and (A5) from the same start.
 RATES: dict[str, Schedule] = {"eta = 5": Constant(5.0), "eta = 5 t^-1/2 (A5)": Power(5.0, -0.5)}
-
-
 #: Step sizes t^-a.
 EXPONENTS = (0.5, 0.6, 0.75, 1.0)
-
-
 _LAMBDA, _LAST = 3.0, 10
-
-
 _HORIZONS = (1_000, 3_162, 10_000, 31_623)
-
-
 _NEAR = 0.01
 
 

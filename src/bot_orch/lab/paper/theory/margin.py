@@ -23,21 +23,11 @@ from bot_orch.rng import generator
 
 #: The margin of item 3 in units of sigma.
 THRESHOLD = math.sqrt(2.0 * math.log(2.0))
-
-
 #: The margin from which the proof's own tail bound gives 1/4.
 PROVEN = 2.0 * math.sqrt(math.log(2.0))
-
-
 LAMBDAS = (0.5, 1.0, 3.0, 10.0)
-
-
 _SIGMA = 0.4
-
-
 _GRID = (0.0, 0.4, 0.8, THRESHOLD, PROVEN, 2.0, 2.5, 3.0)
-
-
 _DEFICITS = (-0.5, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -244,7 +234,6 @@ EXPERIMENT = theory_experiment(
     "(right).",
     order=44,
 )
-
 
 LEMMA = theory_experiment(
     id="theory-margin-lemma",

@@ -31,15 +31,12 @@ from bot_orch.rng import derive_keys, generator
 
 #: How much better aligned the first agent is; both earn a coin of chance 1/2.
 GAPS = (0.05, 0.2)
-
-
 POLICIES: dict[str, tuple[Policy, FeedbackMode]] = {
     "Algorithm 1": (algorithm_1(), "bandit"),
     "Algorithm 2": (algorithm_2(), "bandit"),
     "weights of item 1": (ExponentialWeights(Power(1.0, -0.5)), "full"),
     "weights of item 1, bandit": (ExponentialWeights(Power(1.0, -0.5)), "bandit"),
 }
-
 
 _NOISE, _LAMBDA = 0.1, 1.0
 

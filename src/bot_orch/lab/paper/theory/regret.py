@@ -32,11 +32,7 @@ from bot_orch.policies.exponential_weights import ExponentialWeights, Importance
 from bot_orch.rng import derive_keys, generator
 
 _GAP_REWARD = np.array([0.55, 0.50, 0.50, 0.45, 0.60, 0.50])
-
-
 _GAP_ALIGNMENT = np.array([0.10, 0.30, 0.20, 0.30, 0.40, 0.40])
-
-
 _GAP_NOISE = 0.1
 
 
@@ -103,19 +99,12 @@ CASES: dict[str, Case] = {
     "switch": Case(2, 1.0, -0.5, high=0.5, draw=_switch),
 }
 
-
 #: ``constant``: eta tuned to the horizon. ``printed``: weights multiplied by exp(eta_t u_t), eta_t ~ t^-1/2.
 #: ``lazy``: softmax of eta_t times the sum of past utilities, the form for which decreasing rates are safe.
 WEIGHTS = ("constant", "printed", "lazy")
-
-
 #: The last two follow one rate for all horizons; ``unweighted`` is the printed update with the printed rates.
 BANDIT = ("importance-weighted", "unweighted-constant", "unweighted", "bot-orch")
-
-
 _HORIZONS = (1_000, 3_162, 10_000, 31_623, 100_000)
-
-
 _QUICK_HORIZONS = (250, 500, 1_000, 2_000)
 
 
@@ -264,8 +253,6 @@ def _first(rounds: CaseRounds, n: int) -> CaseRounds:
 
 #: A slope counts as square-root growth when its interval ends below this, as sublinear when below ``_SUBLINEAR``.
 ROOT, _SUBLINEAR = 0.65, 0.8
-
-
 _STOCHASTIC = ("coins", "gaps", "alternating")
 
 

@@ -27,8 +27,6 @@ Cost = Callable[[Floats, Floats], Floats]
 
 
 _POINTS = 10
-
-
 _SCALES = (1e-3, 1e-2, 1e-1, 1.0)
 
 
@@ -47,7 +45,6 @@ COSTS: dict[str, tuple[Cost, float]] = {
     "zero-one": (lambda x, y: (_distance(x, y) > 0.0).astype(float), 1.0),
     "root of distance": (lambda x, y: np.sqrt(_distance(x, y)), 1.0),
 }
-
 
 LIPSCHITZ = ("truncated metric", "squared distance", "one-sided")
 

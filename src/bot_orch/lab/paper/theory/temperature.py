@@ -31,17 +31,9 @@ from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys, generator
 
 CHANCES = np.arange(0.3, 0.85, 0.1)
-
-
 HORIZONS = (200, 2_000, 20_000)
-
-
 _GRID = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
-
-
 _SEEDS_OF_SLOW = 20  # Boltzmann-Gumbel finds its probabilities by quadrature
-
-
 POLICIES: dict[str, Policy] = {
     "eta = 5, moving average": algorithm_1(),
     "eta = 10, moving average": algorithm_1(eta=10.0),
@@ -51,7 +43,6 @@ POLICIES: dict[str, Policy] = {
     "Boltzmann-Gumbel": BoltzmannGumbel(),
     "UCB1": UCB1(),
 }
-
 
 _PRINTED, _RIVAL = "eta = 5, moving average", "UCB1"
 
