@@ -13,6 +13,7 @@ import time
 import pytest
 from service_running import BASE, until
 
+from bot_orch.core.guarantee import Certificate
 from bot_orch.errors import InvalidInputError
 from bot_orch.service import alarms
 from bot_orch.service.cluster import routers
@@ -205,6 +206,10 @@ def test_what_is_told_once_and_what_again():
     for state in ("closed", "open", "half_open", "open", "closed"):
         watching.circuits(0, {"a": state})
     assert [event for event, _ in told] == ["circuit_open", "circuit_closed"]
+    told.clear()
+    for bound, serves in ((99.5, False), (98.0, True), (99.5, False), (80.0, True), (99.5, False), (99.6, False)):
+        watching.guarantee(0, Certificate(1000, bound, 100.0, serves))
+    assert told == [("guarantee", {"loss_bound": 99.5, "credit": 100.0, "rounds": 1000})]
 
 
 @pytest.mark.parametrize(

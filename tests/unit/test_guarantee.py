@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bot_orch import Agent, Guarantee, InvalidInputError, Objective, Orchestrator, Outcome, Router, Task
+from bot_orch import Agent, Answer, Guarantee, InvalidInputError, Objective, Orchestrator, Outcome, Router, Task
 from bot_orch.arrays import allocate
 from bot_orch.core.guarantee import uniform_bound
 
@@ -36,17 +36,20 @@ def serve(promise: Guarantee, rewards: Rewards, *, rounds: int, streams: int, se
     """Two agents, the baseline second; a policy that would always take the first."""
     rng, state = np.random.default_rng(seed), allocate(promise.schema, (streams,), 2)
     wants = np.tile([0.98, 0.02], (streams, 1))
-    mean, count = np.full(streams, 0.5), np.ones(streams)
+    mean, count = np.full((streams, 2), 0.5), np.ones((streams, 2))
     violated, kept, loss = np.zeros(streams, dtype=bool), np.zeros(streams), np.zeros(streams)
     for t in range(1, rounds + 1):
         serving = promise.serves_others(state)
-        p = promise.restrict(state, wants, 1)[:, 1]
         r, s = rewards(t / rounds, serving, rng)
-        drawn, estimate = rng.random(streams) < p, mean / count
-        unknown = np.full(streams, np.nan)
-        promise.count(state, p, estimate, drawn=drawn, reward=unknown, before=None)
-        promise.count(state, p, estimate, drawn=drawn, reward=np.where(drawn, r, s), before=unknown)
-        mean, count = mean + drawn * r, count + drawn
+        estimate = mean / count
+        p = promise.restrict(state, wants, 1, estimate=estimate)
+        drawn = rng.random(streams) < p[:, 1]
+        unknown, reward, at = np.full(streams, np.nan), np.where(drawn, r, s), drawn.astype(int)
+        known = {"propensities": p, "estimate": estimate}
+        promise.count(state, 1, at, reward=unknown, before=None, **known)
+        promise.count(state, 1, at, reward=reward, before=unknown, **known)
+        chosen = at[:, None] == np.arange(2)
+        mean, count = mean + chosen * reward[:, None], count + chosen
         loss += np.where(drawn, 0.0, r - s)
         kept += ~drawn
         violated |= loss > promise.loss_at_most * t + 1e-9
@@ -72,8 +75,8 @@ def test_the_promise_holds_at_every_moment(world):
 class FixedSample(Guarantee):
     """A control: the interval of one look, taken at every round."""
 
-    def _total(self, loss, seen, unseen, unseen_squares):
-        return np.asarray(loss + 1.645 * np.sqrt(seen + unseen) - 1.0)
+    def _total(self, sums):
+        return np.asarray(sums["loss"] + 1.645 * np.sqrt(sums["seen"] + sums["unseen"]) - 1.0)
 
 
 def test_an_interval_for_one_look_is_caught():
@@ -98,21 +101,21 @@ def test_a_worse_agent_gets_the_credit_and_no_more():
 
 def test_unknown_rewards_count_as_lost_and_reports_replace_them():
     once, twice = allocate(PROMISE.schema, (), 2), allocate(PROMISE.schema, (), 2)
-    at, estimate, unknown = np.array(0.25), np.array(0.7), np.array(np.nan)
-    for drawn, reward in ((True, 1.0), (False, 0.0), (True, 0.0), (False, 0.5)):
-        one = {"drawn": np.array(drawn), "before": None}
-        PROMISE.count(once, at, estimate, reward=np.array(reward), **one)
-        PROMISE.count(twice, at, estimate, reward=unknown, **one)
+    unknown, known = np.array(np.nan), {"propensities": np.array([0.75, 0.25]), "estimate": np.array([0.6, 0.7])}
+    for agent, reward in ((1, 1.0), (0, 0.0), (1, 0.0), (0, 0.5)):
+        PROMISE.count(once, 1, np.array(agent), reward=np.array(reward), before=None, **known)
+        PROMISE.count(twice, 1, np.array(agent), reward=unknown, before=None, **known)
         worst = PROMISE.certificate(twice).loss_bound
-        PROMISE.count(twice, at, estimate, reward=np.array(reward), drawn=np.array(drawn), before=unknown)
+        PROMISE.count(twice, 1, np.array(agent), reward=np.array(reward), before=unknown, **known)
         assert PROMISE.certificate(twice).loss_bound <= worst + 1e-9
-    assert all(np.isclose(once[name], twice[name]) for name in once)
+    assert all(np.allclose(once[name], twice[name]) for name in once)
 
 
 def test_rounds_of_a_certain_baseline_are_free():
     state = allocate(PROMISE.schema, (), 2)
     first = PROMISE.certificate(state).loss_bound
-    PROMISE.count(state, np.array(1.0), np.array(0.5), drawn=np.array(True), reward=np.array(0.0), before=None)
+    known = {"propensities": np.array([0.0, 1.0]), "estimate": np.array([0.5, 0.5])}
+    PROMISE.count(state, 1, np.array(1), reward=np.array(0.0), before=None, **known)
     found = PROMISE.certificate(state)
     assert (found.rounds, found.loss_bound) == (1, first)
     assert found.credit == pytest.approx(0.05)
@@ -198,7 +201,93 @@ def test_default_rewards_stay_the_worst_case_until_a_report():
     assert reported.certificate().loss_bound < silent.certificate().loss_bound
 
 
-def test_several_answers_do_not_go_with_a_guarantee():
-    router = Orchestrator(["small", "large"], guarantee=PROMISE)
-    with pytest.raises(InvalidInputError, match="attempts: is for several answers"):
-        router.decide(Task("t"), attempts=2)
+def test_the_sums_have_the_mean_of_the_loss_over_the_draw():
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        p, m, r = rng.dirichlet(np.ones(3)), rng.random(3), rng.random(3)
+        p = 0.7 * p + 0.3 * np.eye(3)[2]
+        totals, kinds = np.zeros(3), np.zeros((3, 3))
+        for agent in range(3):
+            state = allocate(PROMISE.schema, (), 3)
+            PROMISE.count(state, 2, np.array(agent), propensities=p, estimate=m, reward=np.array(r[agent]), before=None)
+            totals[agent], kinds[agent] = state["loss"], state["kind_loss"].sum(axis=1)
+        assert totals @ p == pytest.approx((r[2] - r) @ p)
+        assert p @ kinds == pytest.approx(p * (r[2] - r))
+
+
+class Signals:
+    """A cheap agent that is right as often as its signal says, and a dear one that is right nine times in ten."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.loss, self.worst, self.delivered = 0.0, -np.inf, []
+
+    def play(self, router, rounds, *, attempts=2):
+        for number in range(rounds):
+            signal = float(self.rng.random())
+            right = {"small": float(self.rng.random() < signal), "large": float(self.rng.random() < 0.9)}
+            seen = []
+            while True:
+                decision = router.decide(Task(f"t{number}"), seen=seen, attempts=attempts)
+                if decision.action == "accept":
+                    break
+                said = {"signal": signal} if decision.agent == "small" else {}
+                seen.append(Answer(decision.agent, decision.id, **said))
+            router.observe(decision.id, Outcome.completed(right[decision.agent]))
+            self.loss += right["large"] - right[decision.agent]
+            self.worst = max(self.worst, self.loss - router.settings.guarantee.loss_at_most * (number + 1))
+            self.delivered.append((decision.agent, signal, len(seen)))
+
+
+def several(seed=0, loss=0.2):
+    agents = [Agent("small", price=0.001), Agent("large", price=0.01)]
+    promise = Guarantee("large", loss)
+    return Orchestrator(agents, objective=Objective(usd=40.0), guarantee=promise, seed=seed)
+
+
+def test_with_several_attempts_the_answers_signal_decides_what_is_delivered():
+    router, world = several(), Signals(1)
+    world.play(router, 1500)
+    late = world.delivered[500:]
+    small = [signal for agent, signal, _ in late if agent == "small"]
+    assert world.worst <= 0.0
+    assert len(small) > 0.2 * len(late)
+    assert np.mean(small) > 0.6 > np.mean([signal for agent, signal, _ in late if agent == "large"])
+    found = router.certificate()
+    assert found.rounds == 1500
+    assert {each.agent for each in found.kinds} == {"small"}
+    assert sum(each.rounds for each in found.kinds) == sum(agent == "small" for agent, _, _ in world.delivered)
+
+
+def test_a_seen_answer_is_accepted_with_the_control_share_left_and_the_baselines_is_delivered():
+    router, world = several(), Signals(2)
+    world.play(router, 400)
+    assert router.certificate().serves_others
+    small = Answer("small", "elsewhere", signal=0.99)
+    shares = dict(zip(router.agents, router.derive(Task("x"), seen=[small], attempts=2).propensities, strict=True))
+    assert shares["large"] >= 0.25 - 1e-12
+    both = [small, Answer("large", "there")]
+    last = router.derive(Task("x"), seen=both, attempts=2)
+    assert (last.agent, last.action, last.propensity) == ("large", "accept", 1.0)
+    with pytest.raises(InvalidInputError, match="attempts: leaves none for large"):
+        router.derive(Task("x"), seen=[small], attempts=1)
+
+
+def test_the_last_attempt_is_the_baselines():
+    names = ["a", "b", "large"]
+    router = Orchestrator(names, guarantee=Guarantee("large", 0.5), seed=1)
+    rng = np.random.default_rng(0)
+    for number in range(200):
+        decision = router.decide(Task(f"t{number}"))
+        router.observe(decision.id, Outcome.completed(float(rng.random() < 0.9)))
+    assert router.certificate().serves_others
+    seen = [Answer("a", "one", signal=0.1)]
+    two = dict(zip(names, router.derive(Task("x"), seen=seen, attempts=2).propensities, strict=True))
+    three = dict(zip(names, router.derive(Task("x"), seen=seen, attempts=3).propensities, strict=True))
+    assert two["b"] == 0.0 < three["b"]
+    assert two["large"] >= 0.25
+
+
+def test_a_policy_that_never_explores_the_baseline_is_held_to_the_promise():
+    router = Orchestrator(["small", "large"], "epsilon-greedy", floor=0.0, guarantee=PROMISE)
+    assert router.derive(Task("t")).agent == "large"

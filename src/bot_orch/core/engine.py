@@ -303,13 +303,19 @@ class Engine:
             found.alignment.check(name, measure)
         return found
 
-    def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Proposal:
-        """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
+    def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike, *, steps: bool = False) -> Proposal:
+        """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness.
+
+        ``steps``: further agents may be asked before an answer is delivered, so that the control share of a guarantee
+        is drawn then.
+        """
         found = self._prepare(parts, o, u)
         guarantee = self.settings.guarantee
-        if guarantee is None:
+        if guarantee is None or (steps and guarantee.serves_others(parts["guarantee"]).all()):
             return found
-        p = guarantee.restrict(parts["guarantee"], found.drawn.propensities, o.names.index(guarantee.baseline))
+        index = o.names.index(guarantee.baseline)
+        estimate, before = found.drawn.choice.estimate, found.drawn.propensities
+        p = guarantee.restrict(parts["guarantee"], before, index, estimate=estimate, eligible=o.eligible)
         p, agent = mixed_draw(p, u)
         return replace(found, drawn=replace(found.drawn, agent=agent, propensities=p))
 
@@ -348,13 +354,8 @@ class Engine:
     ) -> None:
         """Update the state after agents were chosen with these alignment costs and this lambda.
 
-        Constraints and a guarantee also need ``choice``: propensities, estimates and exploration bonuses.
+        Constraints also need ``choice``: propensities, estimates and exploration bonuses.
         """
-        if self.settings.guarantee is not None and choice is not None:
-            unknown = np.full(np.shape(agent), np.nan)
-            self.account(
-                parts, o.names, agent, propensities=choice.propensities, estimate=choice.estimate, reward=unknown
-            )
         if self._commits_nothing and o.distance is None:
             return
         if self.restarts.wanted:
@@ -425,9 +426,8 @@ class Engine:
         guarantee = self.settings.guarantee
         if guarantee is None or guarantee.baseline not in names:
             return
-        index = names.index(guarantee.baseline)
-        p, m = propensities[..., index], estimate[..., index]
-        guarantee.count(parts["guarantee"], p, m, drawn=np.asarray(agent) == index, reward=reward, before=before)
+        index, part = names.index(guarantee.baseline), parts["guarantee"]
+        guarantee.count(part, index, agent, propensities=propensities, estimate=estimate, reward=reward, before=before)
 
     def see_outputs(self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, t: int) -> bool:
         """Learn outputs of round ``t`` (from 1) before their rewards; returns whether an agent was started afresh."""
@@ -503,8 +503,7 @@ class Engine:
     @cached_property
     def _commits_nothing(self) -> bool:
         """Whether no part of the state depends on choices, unless distances are given."""
-        nothing = self.alignment is None and self.pacing is None and self.settings.guarantee is None
-        return nothing and not self.restarts.wanted
+        return self.alignment is None and self.pacing is None and not self.restarts.wanted
 
     @cached_property
     def _mixes(self) -> bool:

@@ -425,7 +425,7 @@ class Orchestrator:
         False
         """
         guarantee = self.settings.guarantee
-        return None if guarantee is None else guarantee.certificate(self._state.parts["guarantee"])
+        return None if guarantee is None else guarantee.certificate(self._state.parts["guarantee"], self.agents)
 
     def patience(
         self,
@@ -469,9 +469,6 @@ class Orchestrator:
         self, task: Task, eligible: Collection[str] | None = None, wanted: Round | None = None
     ) -> tuple[Engine, Task, Observation]:
         engine, t = self._engine_for(task), self._state.rounds + 1
-        if wanted is not None and engine.settings.guarantee is not None:
-            problem = "is for several answers, which a guarantee does not account for"
-            raise InvalidInputError("attempts", problem, "leave out attempts and seen, or the guarantee")
         if wanted is not None and not engine.settings.team:
             engine = Engine(replace(engine.settings, team=True))
         if engine.settings.text is not None:
@@ -490,7 +487,8 @@ class Orchestrator:
     ) -> Decision:
         counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         parts = self._state.parts if engine is self._engine else self._parts_of(engine)
-        found = engine.prepare(parts, observed, self._uniform(counter))
+        steps = wanted is not None and wanted.attempts > 1
+        found = engine.prepare(parts, observed, self._uniform(counter), steps=steps)
         choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
         if caps:
             p = capped(p, self._roster.caps(caps), observed.eligible)
@@ -560,7 +558,9 @@ class Orchestrator:
         state, index = self._state, self._roster.index[decision.agent]
         agent, terms = self._roster.places[index], decision.terms
         choice = None
-        if engine.pacing is not None or engine.settings.guarantee is not None:
+        if engine.settings.guarantee is not None:
+            rounds.promise(engine, state, self._roster, decision)
+        if engine.pacing is not None:
             choice = Choice(decision.propensities, terms.estimate, terms.exploration)
         if decision.answers:
             rounds.hear(state, self._roster, decision)
@@ -603,7 +603,7 @@ class Orchestrator:
         accepted = self._state.pending.get(decision_id) if type(decision_id) is str else None
         ends_round = accepted is not None and accepted.action == "accept"
         if accepted is not None and ends_round:
-            decision_id, outcome = self._end_round(accepted, outcome)
+            decision_id, outcome = self._end_round(accepted, outcome, default=default)
         if decision_id or not ends_round:
             self._observe(decision_id, outcome, audit=audit, provisional=provisional, default=default)
 
@@ -641,13 +641,15 @@ class Orchestrator:
         if decision.audit and not compared and reward is not None and outcome_learning.is_verdict(outcome, reward):
             audits.keep(state, decision, reward, audit=audit)
 
-    def _end_round(self, decision: Decision, outcome: Outcome) -> tuple[str, Outcome]:
+    def _end_round(self, decision: Decision, outcome: Outcome, *, default: bool) -> tuple[str, Outcome]:
         """Learn the outcome of a round; returns the id of its first decision and what the round earned.
 
         The id is empty if that decision has an outcome already.
         """
         state, first = self._state, decision.answers[0]
         reward = self.reward.read(state.parts["reward"], 0, outcome)
+        if reward is not None and not default and self.settings.guarantee is not None:
+            rounds.promise(self._engine, state, self._roster, decision, reward)
         self._settle(decision)
         if reward is not None:
             rounds.learn(state, self._roster, decision, reward)

@@ -84,7 +84,7 @@ def learn(
         audited = read.audit and is_verdict(outcome, read.reward) and _fits(engine.settings, decision)
         learned = replace(learned, truth=lesson if audited else None, output_known=shown)
         lesson = _number(None) if audited else lesson
-    if engine.settings.guarantee is not None:
+    if engine.settings.guarantee is not None and decision.attempts == 1:
         _account(engine, state, roster, decision=decision, outcome=outcome, read=read)
     replaces = None if earlier is None else _replaced(engine, roster, decision, earlier=earlier)
     restarted = engine.learn(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.checks import check_count
 from bot_orch.core import teams
@@ -90,7 +92,38 @@ def stepped(
     action = ["ask"] * len(roster.names)
     for place in seen.at.tolist():
         action[place] = "accept"
-    return step.propensities, Choice(step.propensities, step.estimate, step.exploration), action
+    p = _promised(engine, parts, step, wanted=wanted, seen=seen, roster=roster, found=found)
+    return p, Choice(p, step.estimate, step.exploration), action
+
+
+def _promised(
+    engine: Engine,
+    parts: dict[str, Arrays],
+    step: teams.Step,
+    *,
+    wanted: Round,
+    seen: Seen,
+    roster: Roster,
+    found: Proposal,
+) -> Floats:
+    """Propensities of a step under a guarantee: an answer of the baseline is delivered, and one attempt is kept for it.
+
+    A baseline that may not be asked changes nothing.
+    """
+    guarantee, p = engine.settings.guarantee, step.propensities
+    if guarantee is None:
+        return p
+    index, eligible = roster.index[guarantee.baseline], found.drawn.situation.eligible
+    if index in seen.at:
+        return np.asarray(np.eye(len(p))[index])
+    if eligible is not None and not eligible[index]:
+        return p
+    left = wanted.attempts - len(wanted.seen)
+    if left < 1:
+        problem = f"leaves none for {guarantee.baseline}, whose answer the guarantee may need"
+        raise InvalidInputError("attempts", problem, "pass in every step of a round how many agents it may ask")
+    accept = int(seen.at[np.argmax(p[seen.at])])
+    return guarantee.restrict_step(parts["guarantee"], p, index, estimate=step.estimate, accept=accept, left=left)
 
 
 def described(wanted: Round, action: str) -> tuple[Any, ...]:
@@ -102,6 +135,42 @@ def hear(state: State, roster: Roster, decision: Decision) -> None:
     """Learn the newest answer that a decision was made on."""
     if all(each.agent in roster.index for each in decision.answers):
         teams.hear(state.parts["team"], _seen(decision.answers, roster))
+
+
+def promise(engine: Engine, state: State, roster: Roster, decision: Decision, reward: float | None = None) -> None:
+    """Count a decision for the guarantee, with a reward the one that decided what its round delivered.
+
+    That is the step that accepted an answer or asked the baseline; other steps decide nothing.
+    """
+    guarantee, unknown = engine.settings.guarantee, np.array(np.nan)
+    if guarantee is None or guarantee.baseline not in roster.index:
+        return
+    baseline = guarantee.baseline
+    if reward is not None:
+        asked = next((each.decision for each in decision.answers if each.agent == baseline), decision.id)
+        found = state.pending.get(asked)
+        if found is None or decision.attempts == 1:
+            return
+        decision = found
+    p, agent = roster.place(decision, decision.propensities), roster.index.get(decision.agent)
+    first, heard = decision.attempts == 1, any(each.agent == baseline for each in decision.answers)
+    deciding = decision.agent == baseline or (decision.answers and decision.action == "accept")
+    if agent is None or heard or not ((first and not decision.answers) or (not first and deciding)):
+        return
+    if not first:  # the draw between the answer and the baseline
+        other = [each.agent for each in decision.answers if p[roster.index[each.agent]] > 0.0]
+        among = [roster.index[each] for each in (baseline, *other)]
+        p = np.where(np.isin(np.arange(len(p)), among), p, 0.0)
+        p = np.eye(len(p))[agent] if not decision.answers else p / p.sum()
+    engine.account(
+        state.parts,
+        roster.names,
+        np.array(agent),
+        propensities=p,
+        estimate=roster.place(decision, decision.terms.estimate),
+        reward=unknown if reward is None else np.array(reward),
+        before=None if reward is None else unknown,
+    )
 
 
 def learn(state: State, roster: Roster, decision: Decision, reward: float) -> None:

@@ -51,6 +51,7 @@ class _Lookout:
         watching.circuits(now_us, {name: str(guard.breaker.state) for name, guard in runtime.guards.items()})
         watching.load(now_us, runtime.metrics.counted("bot_orch_diverted_total", "agent"))
         watching.drifts(now_us, ledger.router)
+        watching.guarantee(now_us, ledger.router.certificate())
         watching.budget(now_us, budget, ledger.spending.recent(now_us, budget.window_s))
         if not runtime.peers or next(iter(runtime.peers.values())) is runtime:  # tokens are for all routers
             watching.tokens(now_us, runtime.usage.spent(now_us))

@@ -293,6 +293,16 @@ class LimitView(ResponseView, frozen=True, kw_only=True):
     multiplier: float
 
 
+class KindCertificateView(ResponseView, frozen=True, kw_only=True):
+    """The certificate of one kind of decision: an agent, where it was expected to earn ``expected`` or more."""
+
+    agent: str
+    expected: float
+    rounds: int
+    loss: float
+    loss_bound: float
+
+
 class CertificateView(ResponseView, frozen=True, kw_only=True):
     """What a guarantee certifies: bound of the loss so far and the loss allowed, in units of reward."""
 
@@ -301,6 +311,8 @@ class CertificateView(ResponseView, frozen=True, kw_only=True):
     loss_bound: float
     credit: float
     serves_others: bool
+    rounds_needed: int | None = None
+    kinds: list[KindCertificateView] = []
 
 
 class ObjectiveView(ResponseView, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from bot_orch.service.api.bodies import (
     AbView,
     ArmView,
     CertificateView,
+    KindCertificateView,
     LimitView,
     ObjectiveView,
     RouterView,
@@ -125,7 +126,10 @@ async def objective(request: Request) -> Reply:
 
 def _certificate(router: Orchestrator) -> CertificateView | None:
     found, promised = router.certificate(), router.settings.guarantee
-    return None if found is None or promised is None else CertificateView(baseline=promised.baseline, **asdict(found))
+    if found is None or promised is None:
+        return None
+    kinds = [KindCertificateView(**asdict(each)) for each in found.kinds]
+    return CertificateView(baseline=promised.baseline, **{**asdict(found), "kinds": kinds})
 
 
 async def routers(request: Request) -> Reply:

@@ -155,6 +155,10 @@ def _check_one(config: Config) -> None:
     for agent in config.agents:
         where = f"config.agents.{agent.id}"
         check_trial(where, agent.kind, canary=agent.canary, shadow=agent.shadow, health=agent.health)
+        trial = "canary" if agent.canary is not None else "shadow" if agent.shadow is not None else None
+        if trial is not None and agent.id == config.router.guarantee.get("baseline"):
+            problem = "is set for the baseline of router.guarantee, which must be able to take every request"
+            raise InvalidInputError(f"{where}.{trial}", problem, "remove it, or choose another baseline")
     if all(agent.shadow is not None for agent in config.agents):
         raise InvalidInputError("config.agents", "are all shadows", "leave at least one that may answer clients")
     for index, token in enumerate(config.tokens):

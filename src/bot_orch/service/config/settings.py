@@ -46,7 +46,7 @@ __all__ = [
 
 Scope = Literal["decide", "feedback", "queue", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
-AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit", "load"]
+AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit", "load", "guarantee"]
 _MONTH_S = 31 * 86_400
 ALARMS: tuple[AlarmName, ...] = get_args(AlarmName)
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]

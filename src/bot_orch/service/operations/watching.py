@@ -1,10 +1,13 @@
-"""Detects events for webhooks: drift, load that diverts calls, open circuits, exhausted budgets, biased judges."""
+"""Detects events for webhooks: drift, load that diverts calls, open circuits, exhausted budgets, biased judges,
+guarantees whose credit is used up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from bot_orch.core.guarantee import Certificate
 from bot_orch.service.config import BudgetConfig
 
 __all__ = ["Alarm", "Watching"]
@@ -13,6 +16,7 @@ Alarm = Callable[..., None]
 _LEVELS = (0.8, 1.0)
 _BIAS = 0.1
 _CALM_US = 60_000_000  # without a diverted call, before load is reported again
+_CREDIT = 0.1  # share of the credit that has to be left before its end is reported
 
 
 class _Watched(Protocol):
@@ -43,6 +47,7 @@ class Watching:
         self._levels: dict[str, float] = {}
         self._biased: set[str] = set()
         self._diverted: dict[str, tuple[float, int]] = {}  # calls so far, and when the last was seen
+        self._credit_left = False
 
     def load(self, now_us: int, diverted: Mapping[str, float]) -> None:
         """Report diverted calls, given their total number, once until a minute passes without one."""
@@ -70,6 +75,21 @@ class Watching:
             if before is not None and count > before.get(agent, 0):
                 what = {"agent": agent} if agent else {"tasks": True}
                 self._alarm("drift", now_us, alarms=count, **what)
+
+    def guarantee(self, now_us: int, found: Certificate | None) -> None:
+        """Report that a guarantee's credit is used up, so that all traffic is the baseline's again.
+
+        Once, until a tenth of the credit is left: a policy that wants to lose more than is promised is always at the
+        end of its credit, which is no news.
+        """
+        if found is None:
+            return
+        if self._credit_left and not found.serves_others:
+            self._credit_left = False
+            bound, credit = round(found.loss_bound, 3), round(found.credit, 3)
+            self._alarm("guarantee", now_us, loss_bound=bound, credit=credit, rounds=found.rounds)
+        elif found.serves_others and found.loss_bound <= (1.0 - _CREDIT) * found.credit:
+            self._credit_left = True
 
     def budget(self, now_us: int, settings: BudgetConfig, spent_usd: float) -> None:
         """The budget of the router."""
