@@ -174,7 +174,7 @@ def test_routers_come_and_go_with_a_version(cluster, capsys):
     one, two = (cluster.start(cluster.write("c")) for _ in range(2))
     more = cluster.write("more", rest="routers: {support: {agents: [{id: helper, kind: simulated}]}}")
     assert main(["apply", str(more)]) == 0
-    assert "routers.support (new)" in capsys.readouterr().out
+    assert "routers (new)" in capsys.readouterr().out
     assert [each.post("/r/support/v1/decisions").json()["agent"] for each in (one, two)] == ["helper", "helper"]
     assert main(["apply", str(more), "--rollback", "1"]) == 0
     assert [each.post("/r/support/v1/decisions").status for each in (one, two)] == [404, 404]

@@ -90,7 +90,7 @@ def _apply(file: Any, store: Any, arguments: argparse.Namespace) -> int:
     version = store.add(document, digest_of_document(document), revision_of(document), by=whoami())
     print(f"version {version.number} applied", flush=True)  # noqa: T201
     status = _wait(store, version.number, split(file.database()).timing.lease_s)
-    if restarts := sorted({each.setting.partition(".")[0] for each in found} & set(FIXED)):
+    if restarts := sorted({each.partition(" ")[0].partition(".")[0] for each in found} & set(FIXED)):
         print(f"needs a restart: {', '.join(restarts)}")  # noqa: T201
     return status
 

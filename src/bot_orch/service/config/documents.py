@@ -11,11 +11,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-
-from bot_orch.errors import InvalidInputError
 from bot_orch.service.config.checks import check_config
 from bot_orch.service.config.reading import load_config, parsed, placed, typed
 from bot_orch.service.config.settings import Config
@@ -25,7 +22,6 @@ from bot_orch.strict import read_text
 __all__ = [
     "LOCAL",
     "ConfigFile",
-    "SettingDifference",
     "differences",
     "digest_of_document",
     "named_all",
@@ -44,20 +40,9 @@ LOCAL = (
     "cluster.address",
     "cluster.port",
 )
-_IDENTITY = {"agents": "id", "judges": "name", "tokens": "name"}
-_RANKED = frozenset({"judges"})
+_IDENTITY = {"agents": "id", "tokens": "name"}
 _MOST_NAMED = 8
 _NOWHERE = object()
-
-
-class SettingDifference(NamedTuple):
-    """A setting in which two configurations differ: it is ``new``, ``gone`` or ``changed``."""
-
-    setting: str
-    kind: str
-
-    def __str__(self) -> str:
-        return self.setting if self.kind == "changed" else f"{self.setting} ({self.kind})"
 
 
 class ConfigFile:
@@ -108,8 +93,8 @@ class ConfigFile:
 
 
 def digest_of_document(document: str) -> str:
-    """A short digest of the shared part of a configuration; equal settings have equal digests."""
-    found = json.dumps(_canonical(_comparable(document)[0]), sort_keys=True, default=str)
+    """A short digest of the shared part of a configuration, as it is written."""
+    found = json.dumps(_named(_shared(parsed(document))), sort_keys=True, default=str)
     return hashlib.blake2b(found.encode(), digest_size=6).hexdigest()
 
 
@@ -119,49 +104,24 @@ def revision_of(document: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def differences(old: str, new: str) -> list[SettingDifference]:
-    r"""Shared settings in which two documents differ; values that are only written down differently are equal.
+def differences(old: str, new: str) -> list[str]:
+    r"""Shared settings in which two documents differ, as they are written.
 
     Examples
     --------
     >>> agents = "version: 1\nagents: [{id: a, kind: simulated}]"
-    >>> differences(agents, agents + "\nrouter: {floor: 0.02}\nlog_level: debug")
+    >>> differences(agents, agents + "\nlog_level: debug")
     []
-    >>> [str(each) for each in differences(agents, "version: 1\nagents: [{id: b, kind: simulated}]")]
+    >>> differences(agents, "version: 1\nagents: [{id: b, kind: simulated}]")
     ['agents.a (gone)', 'agents.b (new)']
     """
-    (before, is_typed), (after, also) = _comparable(old), _comparable(new)
-    if is_typed != also:
-        before, after = _shared(parsed(old)), _shared(parsed(new))
-    return list(_compare(before, after, ""))
+    return list(_compare(_named(_shared(parsed(old))), _named(_shared(parsed(new))), ""))
 
 
-def named_all(found: list[SettingDifference]) -> str:
+def named_all(found: list[str]) -> str:
     """The differences in one line."""
     more = len(found) - _MOST_NAMED
-    return ", ".join(str(each) for each in found[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-class _AsWritten(Mapping[str, str]):
-    """A mapping that leaves variables unexpanded."""
-
-    def __getitem__(self, name: str) -> str:
-        return f"${{{name}}}"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-def _comparable(document: str) -> tuple[dict[str, Any], bool]:
-    """The shared settings with all defaults; as written if they have no types with variables left as they are."""
-    raw = parsed(document)
-    try:
-        return _shared(msgspec.to_builtins(typed(raw, _AsWritten()))), True
-    except InvalidInputError:
-        return _shared(raw), False
+    return ", ".join(found[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _local(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,39 +155,22 @@ def _merged(shared: dict[str, Any], local: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _compare(old: Any, new: Any, where: str) -> Iterator[SettingDifference]:
+def _named(value: Any, name: str = "") -> Any:
+    """The value with lists of entries with names, whose order is irrelevant, as mappings by name."""
+    by = _IDENTITY.get(name)
+    if by is not None and isinstance(value, list) and all(isinstance(each, dict) and by in each for each in value):
+        value = {str(each[by]): each for each in value}
+    return {key: _named(entry, key) for key, entry in value.items()} if isinstance(value, dict) else value
+
+
+def _compare(old: Any, new: Any, where: str) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        prefix = f"{where}." if where else ""
         for name in sorted(old.keys() | new.keys()):
-            if name not in old:
-                yield SettingDifference(prefix + name, "new")
-            elif name not in new:
-                yield SettingDifference(prefix + name, "gone")
-            else:
-                yield from _compare(old[name], new[name], prefix + name)
-        return
-    by = _IDENTITY.get(where.rpartition(".")[2])
-    if by is not None and (one := _keyed(old, by)) is not None and (other := _keyed(new, by)) is not None:
-        yield from _compare(one, other, where)
-        if where.rpartition(".")[2] in _RANKED and list(one) != list(other) and one.keys() == other.keys():
-            yield SettingDifference(f"{where} (order)", "changed")
+            at = f"{where}.{name}" if where else name
+            yield from _compare(old.get(name, _NOWHERE), new.get(name, _NOWHERE), at)
+    elif old is _NOWHERE:
+        yield f"{where} (new)"
+    elif new is _NOWHERE:
+        yield f"{where} (gone)"
     elif old != new:
-        yield SettingDifference(where, "changed")
-
-
-def _canonical(value: Any, name: str = "") -> Any:
-    """The value with lists whose order is irrelevant converted to mappings."""
-    by = None if name in _RANKED else _IDENTITY.get(name)
-    if by is not None and (found := _keyed(value, by)) is not None:
-        return _canonical(found)
-    if isinstance(value, dict):
-        return {key: _canonical(entry, key) for key, entry in value.items()}
-    return [_canonical(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _keyed(entries: Any, by: str) -> dict[str, Any] | None:
-    """A list of mappings as a mapping by name; ``None`` if a name is missing or repeated."""
-    if not isinstance(entries, list | tuple) or not all(isinstance(each, dict) and by in each for each in entries):
-        return None
-    found = {str(each[by]): each for each in entries}
-    return found if len(found) == len(entries) else None
+        yield where
