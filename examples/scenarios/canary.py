@@ -1,4 +1,4 @@
-"""Two new agents on trial: the better one grows with its ramp, the worse one is held at its cap and drained."""
+"""Two new agents on trial: the better one gets a larger share, the worse one is held at its cap and drained."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _OLD = """
   - {id: old, kind: simulated, settings: {seed: 1, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}"""
 _NEW = """
   - {id: better, kind: simulated, settings: {seed: 2, quality: 0.95, spread: 0.0, median_s: 0.005, sigma: 0.1},
-     canary: {share: 0.1, ramp: [{after: 80, share: 0.4}, {after: 150, share: 1.0}]}}
+     canary: 0.1}
   - {id: worse, kind: simulated, settings: {seed: 3, quality: 0.2, spread: 0.0, median_s: 0.005, sigma: 0.1},
-     canary: {share: 0.1}}"""
+     canary: 0.1}"""
+_RAISED = _NEW.replace("canary: 0.1", "canary: 1.0", 1)
 
 
 def _prompt(number: int) -> tuple[str, str]:
@@ -33,7 +34,7 @@ SCENARIO = Scenario(
     (
         Phase("old answers everything", _ROUTER, _OLD),
         Phase("better and worse come, 10 % each at most", _ROUTER, _OLD + _NEW),
-        Phase("worse is drained, the cap of better is gone", _ROUTER, _OLD + _NEW, drained=("worse",)),
+        Phase("worse is drained, the cap of better is gone", _ROUTER, _OLD + _RAISED, drained=("worse",)),
     ),
     prompt=_prompt,
     moved=_moved,

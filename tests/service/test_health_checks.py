@@ -13,8 +13,8 @@ from bot_orch.agents.breaker import BreakerSettings, BreakerState
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.limits import Price
+from bot_orch.service.config import HealthConfig
 from bot_orch.service.health import HealthCheck
-from bot_orch.service.trials import HealthConfig
 
 
 class Scripted:
@@ -35,10 +35,10 @@ class Scripted:
         """Nothing to close."""
 
 
-def checked(*endings, **settings):
+def checked(*endings, **options):
     """The states of a circuit after each check."""
     guard = Guard("a", Scripted(*endings), breaker=BreakerSettings(failures=2, open_s=1e6, longest_open_s=1e6))
-    check = HealthCheck(guard, HealthConfig(**settings), lambda attempt: None)
+    check = HealthCheck(guard, HealthConfig(), lambda attempt: None, **options)
 
     async def run():
         return [(await check.check(), guard.breaker.state)[1] for _ in endings]
@@ -55,7 +55,7 @@ def test_failures_open_and_a_success_closes():
 
 
 def test_silence_is_a_failure():
-    assert checked(None, None, timeout_s=0.001)[-1] is BreakerState.OPEN
+    assert checked(None, None, answer_s=0.001)[-1] is BreakerState.OPEN
 
 
 def test_a_check_that_costs_something_is_reported():

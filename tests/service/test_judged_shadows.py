@@ -12,7 +12,7 @@ SHOWN, HIDDEN = '{{path: "judging_fixtures:short"}}}}', '{{path: "judging_fixtur
 
 def shadowed(*judges, more=""):
     """``long`` is the shadow; ``flow`` is left out, so ``short`` answers."""
-    text = configured(*judges, more=more).replace(HIDDEN, HIDDEN[:-2] + ", shadow: {{rate: 1.0}}}}")
+    text = configured(*judges, more=more).replace(HIDDEN, HIDDEN[:-2] + ", shadow: 1.0}}")
     return "\n".join(line for line in text.splitlines() if "id: flow" not in line) + "\n"
 
 

@@ -1,9 +1,8 @@
-"""Rollout: a new agent's share is capped and grows; drained agents get no new work; shadows are never shown."""
+"""Rollout: a new agent's share is capped; drained agents get no new work; shadows are never shown."""
 
 import pytest
 from service_running import until
 
-from bot_orch.clock import ManualClock
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
@@ -43,21 +42,18 @@ def decisions(path):
     return [event for row in open_log(str(path)).read() if isinstance(event := row.event(), DecisionMade)]
 
 
-def test_a_canary_is_held_at_its_share_through_a_ramp_and_a_restart(start, tmp_path):
-    ramp = "canary: {{share: 0.1, ramp: [{{after: 30, share: 0.3}}, {{after_s: 3600, share: 1.0}}]}}"
-    clock = ManualClock()
-    service = start(text(ramp), clock=clock)
+def test_a_canary_is_held_at_its_share_until_it_is_raised(start, tmp_path):
+    service = start(text("canary: 0.1"))
     first = [decide(service, reward=1.0)["propensities"]["new"] for _ in range(30)]
     assert max(first) == 0.1
+    service.stop()
+    service = start(text("canary: 0.3"))
     assert agent(service)["canary_share"] == 0.3
     assert "canary, 30 % at most" in service.get("/").body.decode()
     then = [decide(service, reward=1.0)["propensities"]["new"] for _ in range(30)]
     assert max(then) == 0.3
     service.stop()
-    clock.advance(3000.0)
-    service = start(text(ramp), clock=clock)  # the ramp goes on
-    assert agent(service)["canary_share"] == 0.3
-    clock.advance(700.0)
+    service = start(text("cost: 0.0"))
     assert agent(service)["canary_share"] is None
     assert decide(service)["propensities"]["new"] > 0.3
     service.stop()
@@ -67,20 +63,9 @@ def test_a_canary_is_held_at_its_share_through_a_ramp_and_a_restart(start, tmp_p
 
 
 def test_a_request_that_names_a_canary_gets_it(start):
-    service = start(text("canary: {{share: 0.01}}"))
+    service = start(text("canary: 0.01"))
     for _ in range(5):
         assert service.post("/v1/chat/completions", {**CHAT, "model": "new"}).headers["x-bot-orch-agent"] == "new"
-
-
-def test_a_trial_that_is_taken_out_of_the_file_begins_anew_when_it_comes_back(start):
-    with_trial, without = text("canary: {{share: 0.1, ramp: [{{after: 3, share: 0.5}}]}}"), text("cost: 0.0")
-    for config, share in ((with_trial, 0.5), (without, None), (with_trial, 0.1)):
-        service = start(config)
-        if share == 0.5:
-            for _ in range(3):
-                decide(service)
-        assert agent(service)["canary_share"] == share
-        service.stop()
 
 
 def test_a_drained_agent_gets_no_new_work_until_it_is_resumed(start):
@@ -118,7 +103,7 @@ def test_a_drained_agent_is_drained_after_a_snapshot(start):
 
 
 def test_a_shadow_is_asked_and_judged_but_never_shown(start, tmp_path):
-    service = start(text("shadow: {{rate: 1.0}}"))
+    service = start(text("shadow: 1.0"))
     for _ in range(5):
         answer = service.post("/v1/chat/completions", CHAT)
         assert answer.headers["x-bot-orch-agent"] == "old"
@@ -143,7 +128,7 @@ def _learned(service):
 
 
 def test_the_rate_of_a_shadow_is_that_of_its_random_stream(start):
-    service = start(text("shadow: {{rate: 0.25}}"))
+    service = start(text("shadow: 0.25"))
     for _ in range(60):
         service.post("/v1/chat/completions", CHAT)
     until(lambda: not any(name.startswith("shadow") for name in service.runtime.background))
@@ -153,7 +138,7 @@ def test_the_rate_of_a_shadow_is_that_of_its_random_stream(start):
 
 def test_nobody_waits_for_a_slow_shadow(start):
     slow = HEAD + (
-        "  - {{id: new, kind: simulated, settings: {{median_s: 30.0, sigma: 0.0}}, shadow: {{rate: 1.0}}, "
+        "  - {{id: new, kind: simulated, settings: {{median_s: 30.0, sigma: 0.0}}, shadow: 1.0, "
         "limits: {{concurrency: 1, max_waiting: 0}}}}\n"
     )
     service = start(slow)
@@ -163,7 +148,7 @@ def test_nobody_waits_for_a_slow_shadow(start):
 
 
 def test_a_request_that_names_its_agents_is_not_shown_to_a_shadow(start):
-    service = start(text("shadow: {{rate: 1.0}}"))
+    service = start(text("shadow: 1.0"))
     service.post("/v1/tasks", {"task": {"text": "x"}, "eligible": ["old"]})
     until(lambda: not any(name.startswith("shadow") for name in service.runtime.background))
     assert service.runtime.ledger.router.rounds == 1
@@ -180,14 +165,12 @@ def test_the_baseline_of_a_guarantee_takes_every_request(trial):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("canary: {share: 0}", "config.agents.a.canary.share: is 0.0; set a share above 0"),
-        ("canary: {share: 0.1, ramp: [{share: 0.2}]}", "ramp[0]: needs one of after and after_s"),
-        ("canary: {share: 0.1, ramp: [{share: 0.2, after: -1}]}", "ramp[0]: begins before the trial"),
-        ("shadow: {rate: 2}", "config.agents.a.shadow.rate: is 2.0"),
-        ("shadow: {rate: 0.5}", "config.agents: are all shadows"),
-        ("shadow: {rate: 0.5}, canary: {share: 0.5}", "canary: has no effect while shadow is set"),
+        ("canary: 0", "config.agents[0].canary: expected `float` > 0.0"),
+        ("shadow: 2", "config.agents[0].shadow: expected `float` <= 1.0"),
+        ("shadow: 0.5", "config.agents: are all shadows"),
+        ("shadow: 0.5, canary: 0.5", "canary: has no effect while shadow is set"),
         ("health: {path: /up}", "health.path: is '/up', of kind simulated"),
-        ("health: {every_s: 0}", "health.every_s: is 0.0"),
+        ("health: {every_s: 0}", "health.every_s: expected `float` >= 0.001"),
     ],
 )
 def test_mistakes_are_named(setting, message):

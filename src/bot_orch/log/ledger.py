@@ -79,7 +79,7 @@ class Ledger:
     :meth:`judge_of`; ``judgements`` counts what judges said.
     ``paid`` holds the dollars of attempts at pending decisions, by decision. ``reserved`` holds what is set aside for
     decisions until a completed attempt or an outcome says what they cost.
-    ``engine`` is the one that the newest settings name. ``rollout`` says which agents are drained or on trial.
+    ``engine`` is the one that the newest settings name. ``rollout`` says which agents are drained.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
     agents that the last event has started afresh; ``lessons`` is the number of outcomes that the last evaluations were
     taught as; ``spent_s`` are the seconds that events have taken so far. None of these is part of the state.

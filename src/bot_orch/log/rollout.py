@@ -1,4 +1,4 @@
-"""Drained agents, start times of trials, and the configuration version in force.
+"""Drained agents, and the configuration version in force.
 
 A fold over notes of operators and of the service.
 """
@@ -9,11 +9,10 @@ from typing import Any
 
 from bot_orch.log.events import Noted
 
-__all__ = ["CANARY_ENDED", "CANARY_STARTED", "CONFIG_REF", "CONFIG_VERSION", "DRAINED", "RESUMED", "Rollout"]
+__all__ = ["CONFIG_REF", "CONFIG_VERSION", "DRAINED", "RESUMED", "Rollout"]
 
-#: Topics of notes about an agent. A note of the start of a trial holds ``round``, the number of decisions before it.
+#: Topics of notes about an agent.
 DRAINED, RESUMED = "agent.drained", "agent.resumed"
-CANARY_STARTED, CANARY_ENDED = "canary.started", "canary.ended"
 #: Topic and ref of notes that a version of the configuration takes effect: ``version`` is its number.
 CONFIG_VERSION, CONFIG_REF = "config.version", "config"
 
@@ -21,9 +20,8 @@ CONFIG_VERSION, CONFIG_REF = "config.version", "config"
 class Rollout:
     """State of the rollout; falsy if empty.
 
-    ``drained`` maps agents that get no new work to the time of the request; ``canaries`` maps agents on trial to the
-    number of decisions and the time at the start of the trial; ``config`` is the version of the configuration, 0 if
-    it has none.
+    ``drained`` maps agents that get no new work to the time of the request; ``config`` is the version of the
+    configuration, 0 if it has none.
 
     Examples
     --------
@@ -35,11 +33,10 @@ class Rollout:
 
     def __init__(self) -> None:
         self.drained: dict[str, int] = {}
-        self.canaries: dict[str, tuple[int, int]] = {}
         self.config = 0
 
     def __bool__(self) -> bool:
-        return bool(self.drained or self.canaries or self.config)
+        return bool(self.drained or self.config)
 
     def take(self, time_us: int, note: Noted) -> None:
         """Apply a note; other topics are ignored."""
@@ -48,16 +45,12 @@ class Rollout:
                 self.drained.setdefault(note.ref, time_us)
             case "agent.resumed":
                 self.drained.pop(note.ref, None)
-            case "canary.started":
-                self.canaries.setdefault(note.ref, (int(note.data["round"]), time_us))
-            case "canary.ended":
-                self.canaries.pop(note.ref, None)
             case "config.version":
                 self.config = int(note.data["version"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""
-        found = {"drained": dict(sorted(self.drained.items())), "canaries": dict(sorted(self.canaries.items()))}
+        found: dict[str, Any] = {"drained": dict(sorted(self.drained.items()))}
         return {**found, "config": self.config} if self.config else found
 
     @classmethod
@@ -65,6 +58,5 @@ class Rollout:
         """The inverse of :meth:`to_dict`."""
         made = cls()
         made.drained = dict(document.get("drained", {}))
-        made.canaries = {name: (begun, time_us) for name, (begun, time_us) in document.get("canaries", {}).items()}
         made.config = int(document.get("config", 0))
         return made

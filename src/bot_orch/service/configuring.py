@@ -363,7 +363,6 @@ async def _apply(runtime: Runtime, new: Config, number: int) -> None:
             if not number:
                 _retire(runtime, runtime.adopt(old, before))
             raise
-    await runtime.note_trials()
     _retire(runtime, before)
 
 

@@ -11,12 +11,12 @@ from bot_orch.agents.breaker import BreakerState
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.openai import OpenAIRunner
-from bot_orch.service.trials import HealthConfig
+from bot_orch.service.config.settings import HealthConfig
 
 __all__ = ["HealthCheck"]
 
 _log = logging.getLogger("bot_orch.health")
-_TEXT = "ping"
+_TEXT, _ANSWER_S = "ping", 5.0
 
 
 class HealthCheck:
@@ -32,10 +32,19 @@ class HealthCheck:
         The agent, and how to check it.
     report
         Called with a check that has cost something: it counts in the budget.
+    answer_s
+        Seconds for an answer.
     """
 
-    def __init__(self, guard: Guard, settings: HealthConfig, report: Callable[[Attempt], None]) -> None:
-        self._guard, self._settings, self._report = guard, settings, report
+    def __init__(
+        self,
+        guard: Guard,
+        settings: HealthConfig,
+        report: Callable[[Attempt], None],
+        *,
+        answer_s: float = _ANSWER_S,
+    ) -> None:
+        self._guard, self._settings, self._report, self._answer_s = guard, settings, report, answer_s
         self._opened = False
         self._number = 0
 
@@ -66,7 +75,7 @@ class HealthCheck:
     async def _ask(self) -> Ending:
         self._number += 1
         try:
-            async with asyncio.timeout(self._settings.timeout_s):
+            async with asyncio.timeout(self._answer_s):
                 await self._once()
         except TimeoutError:
             return Ending.TIMEOUT_TOTAL
@@ -82,8 +91,7 @@ class HealthCheck:
             await runner.probe(settings.path)
             return
         begun = loop.time()
-        params = {} if settings.max_tokens is None else {"max_tokens": settings.max_tokens}
-        request = CallRequest(f"health-{self._guard.agent_id}-{self._number}", _TEXT, params=params)
+        request = CallRequest(f"health-{self._guard.agent_id}-{self._number}", _TEXT, params={"max_tokens": 1})
         self._charge(request, await runner.call(request), loop.time() - begun)
 
     def _charge(self, request: CallRequest, reply: CallReply, elapsed_s: float) -> None:

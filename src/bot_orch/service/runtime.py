@@ -21,12 +21,12 @@ from bot_orch.log.events import AttemptEnded, Controlled, DecisionMade, Event, F
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Log
 from bot_orch.log.reconfigure import change_to
-from bot_orch.log.rollout import CANARY_ENDED, CANARY_STARTED, CONFIG_REF, CONFIG_VERSION
+from bot_orch.log.rollout import CONFIG_REF, CONFIG_VERSION
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator
 from bot_orch.service.cluster.forwarding import Forwarder, moved
-from bot_orch.service.config import AgentConfig, Config, TokenLimitsConfig
+from bot_orch.service.config import Config, TokenLimitsConfig
 from bot_orch.service.expiry import sweep_forever
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.health import HealthCheck
@@ -121,7 +121,7 @@ class Runtime:
         self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
         self.heir: Callable[[Event], None] | None = None  # takes what ends after the router was handed over
         self.comparison: object = None  # of the arms of a test, as far as the log was read for it
-        self.on_trial: tuple[AgentConfig, ...] = ()
+        self._canaries: dict[str, float] = {}
         self.shadows: dict[str, float] = {}
         self.prepare: Callable[[Runtime], Awaitable[None]] | None = None  # gives it the newest settings, at its start
         self.version = 0  # of a stored configuration
@@ -147,6 +147,12 @@ class Runtime:
     def ledger(self) -> Ledger:
         """The state: the fold of the log."""
         return self.writer.ledger
+
+    @property
+    def caps(self) -> dict[str, float]:
+        """Largest propensities of agents on trial, as far as the router has them."""
+        agents = self.ledger.router.agents if self._canaries else ()
+        return {name: cap for name, cap in self._canaries.items() if name in agents}
 
     @property
     def ready(self) -> bool:
@@ -226,7 +232,6 @@ class Runtime:
         await asyncio.to_thread(warm_up, self.config)
         self.queue = None if self._open_queue is None else await self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))
-        await self.note_trials()
         self._sweeper = asyncio.create_task(sweep_forever(self), name="sweeper")
         self.retention = retention_of(self.writer, self.config, self.metrics.count)
         if self.retention is not None:
@@ -270,8 +275,10 @@ class Runtime:
         self.guards.clear()
         self.guards.update(guards)
         self.screens = Screens(config.guardrails)
-        self.on_trial = tuple(agent for agent in config.agents if agent.canary is not None)
-        self.shadows = {agent.id: agent.shadow.rate for agent in config.agents if agent.shadow is not None}
+        self._canaries = {
+            each.id: each.canary for each in config.agents if each.canary is not None and each.canary < 1.0
+        }
+        self.shadows = {each.id: each.shadow for each in config.agents if each.shadow is not None}
         self._check_health()
         return before
 
@@ -284,15 +291,6 @@ class Runtime:
             if agent.health is not None:
                 check = HealthCheck(self.guards[agent.id], agent.health, self.on_attempt)
                 self.background.start(f"{_HEALTH}{agent.id}", check.run())
-
-    async def note_trials(self) -> None:
-        """Log agents that begin or end a trial, so that ramps continue after a restart."""
-        known, wanted = self.ledger.rollout.canaries, [agent.id for agent in self.on_trial]
-        begun = {"round": self.ledger.router.rounds}
-        notes = [Noted(CANARY_STARTED, name, begun) for name in wanted if name not in known]
-        notes += [Noted(CANARY_ENDED, name) for name in known if name not in wanted]
-        for note in notes:
-            await self.writer.stage(self.writer.stamp(), note, note.ref).durable()
 
     async def hand_over(self, heir: Callable[[Event], None]) -> None:
         """Close the log for the next owner; calls in progress continue, and ``heir`` receives their results."""

@@ -12,7 +12,6 @@ from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView
 from bot_orch.service.cluster.forwarding import alone
 from bot_orch.service.metrics import Gauges, Metrics, exposition, merged
 from bot_orch.service.problems import Problem, Reply, json_reply
-from bot_orch.service.routing.decision import caps_now
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 
@@ -96,7 +95,7 @@ async def agents(request: Request) -> Reply:
     """``GET /v1/agents``: the agents and the state of their circuit breakers."""
     runtime = request.runtime
     kinds = {agent.id: agent.kind for agent in runtime.config.agents}
-    caps = caps_now(runtime.on_trial, runtime.ledger, runtime.writer.now_us())
+    caps = runtime.caps
     views = [guard.view() for guard in request.runtime.guards.values()]
     return json_reply(
         [

@@ -15,8 +15,7 @@ from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.log.ids import TENANT
 from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.timing import split
-from bot_orch.service.config.settings import Config, TenantConfig
-from bot_orch.service.trials import check_trial
+from bot_orch.service.config.settings import AgentConfig, Config, TenantConfig
 
 __all__ = ["check_config", "check_numbers", "invalid", "named", "taken_by_others"]
 
@@ -154,7 +153,7 @@ def _check_one(config: Config) -> None:
             raise InvalidInputError(f"config.router.{where}", f"{name!r} is not an agent", remedy)
     for agent in config.agents:
         where = f"config.agents.{agent.id}"
-        check_trial(where, agent.kind, canary=agent.canary, shadow=agent.shadow, health=agent.health)
+        _check_rollout(agent, where)
         trial = "canary" if agent.canary is not None else "shadow" if agent.shadow is not None else None
         if trial is not None and agent.id == config.router.guarantee.get("baseline"):
             problem = "is set for the baseline of router.guarantee, which must be able to take every request"
@@ -173,6 +172,19 @@ def _check_one(config: Config) -> None:
             where = f"config.webhooks[{index}].url"
             raise InvalidInputError(where, "is no URL of a web server", "write https://host/path, without a password")
     check_numbers(config)
+
+
+def _check_rollout(agent: AgentConfig, where: str) -> None:
+    path = None if agent.health is None else agent.health.path
+    if agent.kind == "human" and (agent.shadow is not None or agent.health is not None):
+        name = "shadow" if agent.shadow is not None else "health"
+        raise InvalidInputError(f"{where}.{name}", "is set for a person", "remove it")
+    if agent.shadow is not None and agent.canary is not None:
+        remedy = "remove shadow to begin with the canary"
+        raise InvalidInputError(f"{where}.canary", "has no effect while shadow is set", remedy)
+    if path is not None and (agent.kind != "openai" or not path.startswith("/")):
+        problem, remedy = f"is {path!r}, of kind {agent.kind}", "write /path for kind openai, or leave it out"
+        raise InvalidInputError(f"{where}.health.path", problem, remedy)
 
 
 def check_numbers(config: Config) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from bot_orch.errors import MissingExtraError
 from bot_orch.log.stores.postgres.timing import with_stream
-from bot_orch.service.trials import CanaryConfig, HealthConfig, ShadowConfig
 
 try:
     import msgspec
@@ -26,6 +25,7 @@ __all__ = [
     "ClusterConfig",
     "Config",
     "GuardrailConfig",
+    "HealthConfig",
     "JudgeConfig",
     "LimitsConfig",
     "ListenConfig",
@@ -55,6 +55,11 @@ Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
 def _is(text: str, low: float | None = None, high: float = 10**15) -> msgspec.Meta:
     """Metadata of a setting: its description, and the bounds of a number."""
     return msgspec.Meta(description=text) if low is None else msgspec.Meta(description=text, ge=low, le=high)
+
+
+def _share(text: str) -> msgspec.Meta:
+    """Metadata of a share: above 0, and 1 at most."""
+    return msgspec.Meta(description=text, gt=0.0, le=1.0)
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -265,6 +270,13 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     ab: Annotated[AbConfig | None, _is("Another policy that makes a share of the decisions.")] = None
 
 
+class HealthConfig(_Part, frozen=True, kw_only=True):
+    """Regular checks of the agent."""
+
+    every_s: Annotated[float, _is("Seconds between checks.", 1e-3)] = 30.0
+    path: Annotated[str | None, _is("What to GET; without it, a chat of one token is sent.")] = None
+
+
 class AgentConfig(_Part, frozen=True, kw_only=True):
     """One agent, with its guard and its rollout."""
 
@@ -277,8 +289,8 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     retry: Annotated[dict[str, Any], _is("Retries of failed calls.")] = {}
     price: Annotated[dict[str, Any], _is("Dollars per call and per token.")] = {}
     breaker: Annotated[dict[str, Any], _is("Circuit breaker.")] = {}
-    canary: Annotated[CanaryConfig | None, _is("A growing share of the traffic.")] = None
-    shadow: Annotated[ShadowConfig | None, _is("Calls whose answers nobody sees.")] = None
+    canary: Annotated[float, _share("Its largest propensity, while it is new.")] | None = None
+    shadow: Annotated[float, _share("Share of rounds in which it is asked, too, and never shown.")] | None = None
     health: Annotated[HealthConfig | None, _is("Health checks.")] = None
     capabilities: Annotated[dict[str, Any], _is("What it can serve; all of a chat by default.")] = {}
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.timeline import Timeline
-from bot_orch.service.routing.decision import caps_now
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link
@@ -65,7 +64,7 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
     """One row per agent, in the order of the settings."""
     kinds = {agent.id: agent.kind for agent in runtime.config.agents}
     known = {} if timeline.partial else runtime.ledger.router.drift_alarms()
-    caps = caps_now(runtime.on_trial, runtime.ledger, runtime.writer.now_us())
+    caps = runtime.caps
     sums = {name: view.total(name).tolist() for name in _USED}
     made = sum(sums["decisions"])
     rows = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +12,13 @@ from bot_orch.agents.admission import Refusal
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.log.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.log.ids import inside, time_ordered_id
-from bot_orch.log.ledger import Ledger
-from bot_orch.service.config import AgentConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, expected_usd, narrow
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Task
 
-__all__ = ["SESSION", "caps_now", "check_measure", "check_measures", "decide"]
+__all__ = ["SESSION", "check_measure", "check_measures", "decide"]
 
 _POINTS = 1_000  # time for distances grows faster than the size
 _LABELS = 400  # the first measure with so many labels takes a tenth of a second, with 1000 two seconds
@@ -48,19 +46,6 @@ def check_measures(record: TaskRecord) -> None:
         check_measure(record.reference, "task.reference")
     for name, profile in (record.profiles or {}).items():
         check_measure(profile, f"task.profiles.{name}")
-
-
-def caps_now(on_trial: Iterable[AgentConfig], ledger: Ledger, now_us: int) -> dict[str, float]:
-    """Caps below one, by agent. A trial whose note is not in the log yet counts as just begun."""
-    caps: dict[str, float] = {}
-    for agent in on_trial:
-        if agent.canary is None or agent.id not in ledger.router.agents:
-            continue
-        begun, begun_us = ledger.rollout.canaries.get(agent.id, (ledger.router.rounds, now_us))
-        cap = agent.canary.cap(ledger.router.rounds - begun, max(0.0, (now_us - begun_us) / 1e6))
-        if cap < 1.0:
-            caps[agent.id] = cap
-    return caps
 
 
 #: Topic of the note, about a session, that names one of its decisions.
@@ -93,7 +78,7 @@ def decide(
         record = msgspec.structs.replace(record, features=(0.0,) * width)
     now_us = writer.now_us()
     found = _narrowed(runtime, constraints, now_us)
-    caps = caps_now(runtime.on_trial, runtime.ledger, now_us) if runtime.on_trial else None
+    caps = runtime.caps or None
     router = runtime.ledger.router
     task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
     if task.reference is not None or task.profiles:
