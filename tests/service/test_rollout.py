@@ -154,7 +154,7 @@ def test_a_request_that_names_its_agents_is_not_shown_to_a_shadow(start):
     assert service.runtime.ledger.router.rounds == 1
 
 
-@pytest.mark.parametrize("trial", ["canary: {share: 0.5}", "shadow: {rate: 0.5}"])
+@pytest.mark.parametrize("trial", ["canary: 0.5", "shadow: 0.5"])
 def test_the_baseline_of_a_guarantee_takes_every_request(trial):
     router = "router: {guarantee: {baseline: a, loss_at_most: 0.02}}"
     agents = f"agents: [{{id: a, kind: simulated, {trial}}}, {{id: b, kind: simulated}}]"
