@@ -36,21 +36,27 @@ routers:
   narrow:
     router: {{policy: bot, success_reward: 1.0}}
     agents: [{narrow}]
+  broken:
+    router: {{policy: bot, success_reward: 1.0, midstream: continue}}
+    agents: [{first}, {second}]
 tokens: [{{name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}}]
 """
-ROUTERS = ("default", "shaky", "narrow")
+ROUTERS = ("default", "shaky", "narrow", "broken")
 
 
 class Upstream(BaseHTTPRequestHandler):
     """A model: ``/good`` answers, ``/bad`` fails, a prompt that says so waits for ``released``."""
 
     released = threading.Event()
+    calls = 0  # of broken streams
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self.path.startswith("/bad"):
             self._say(500, {"error": {"message": "down"}})
+        elif self.path.startswith("/broken"):
+            self._break(asked)
         elif not asked.get("stream"):
             self._pause(asked)
             message = {"role": "assistant", "content": "piece " * PIECES}
@@ -72,6 +78,24 @@ class Upstream(BaseHTTPRequestHandler):
                 self._event({"id": "u-1", "object": "chat.completion.chunk", "choices": [end]})
                 self.wfile.write(b"data: [DONE]\n\n")
             self.close_connection = True
+
+    def _break(self, asked):
+        """Stop after two pieces, unless an answer has begun; refuse to continue it if the prompt says so."""
+        begun = asked["messages"][-1]["role"] == "assistant"
+        if begun and "refuse" in asked["messages"][0]["content"]:
+            self._say(400, {"error": {"message": "the last message must be the user's"}})
+            return
+        Upstream.calls += 1
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        done = begun or Upstream.calls > 1
+        for number in range(2):
+            finish = "stop" if done and number else None
+            choice = {"index": 0, "delta": {"content": "piece "}, "finish_reason": finish}
+            self._event({"id": f"u-{Upstream.calls}", "object": "chat.completion.chunk", "choices": [choice]})
+        self.close_connection = True
 
     def _pause(self, asked):
         if "wait" in asked["messages"][-1]["content"]:
@@ -114,6 +138,8 @@ def service(tmp_path, upstream):
         good=agent("good", upstream),
         bad=agent("bad", upstream, "bad", ", retry: {tries: 1}, breaker: {failures: 3, open_s: 60}"),
         narrow=agent("narrow", upstream, more=", limits: {concurrency: 1, wait_s: 0}"),
+        first=agent("first", upstream, "broken", ", capabilities: {prefill: message}"),
+        second=agent("second", upstream, "broken", ", capabilities: {prefill: message}"),
     )
     made = Service(tmp_path, text)
     try:
@@ -189,6 +215,21 @@ def test_a_front_asks_the_next_agent_and_the_owner_breaks_the_circuit(service):
     assert (status, said["error"]["code"]) == (503, "no_agent")
     assert int(headers["retry-after"]) > 1
     assert chat(service, "shaky", model="nobody")[0] == 404
+
+
+@pytest.mark.parametrize(("prompt", "calls"), [("hello", 2), ("refuse", 3)])
+def test_another_agent_takes_over_a_stream_that_broke_off(service, prompt, calls):
+    Upstream.calls = 0
+    status, said, _ = chat(service, "broken", stream=True, prompt=prompt)
+    assert status == 200 and "[DONE]" in said and said.count("piece ") == 4
+    assert said.count('"midstream":"continue"'.replace(":", ": ")) == (prompt != "refuse")
+    until(lambda: len(of(events(service, "broken"), FeedbackGiven)) == calls + 1)
+    logged = events(service, "broken")
+    endings = [(each.ending, each.output_tokens) for each in of(logged, AttemptEnded)]
+    assert endings[0] == ("truncated_stream", 3) and endings[-1] == ("completed", 3) and len(endings) == calls
+    rejected = [None] if prompt == "refuse" else []
+    rewards = [each.reward for each in of(logged, FeedbackGiven)]
+    assert rewards == [0.0, *rejected, 1.0, 1.0], "the last is that of the judge, which has the whole text"
 
 
 def test_concurrency_is_limited_over_all_processes(service):

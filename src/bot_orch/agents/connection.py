@@ -76,11 +76,14 @@ async def body(response: aiohttp.ClientResponse, cap_bytes: int) -> AsyncGenerat
     size = response.content_length or 0
     if size <= cap_bytes:
         size = 0
-        async for data in response.content.iter_any():
+        while size <= cap_bytes:
+            with translated():
+                data = await response.content.readany()
+            if not data:
+                return
             size += len(data)
-            if size > cap_bytes:
-                break
-            yield data
+            if size <= cap_bytes:
+                yield data
     if size > cap_bytes:
         raise CallFailure(Ending.TOO_LARGE, status=response.status)
 

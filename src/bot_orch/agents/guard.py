@@ -354,7 +354,7 @@ class Guard:
         first = failure.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
         if failure.retry_after_s:
             failure.retry_after_s = self._admission.hold(failure.retry_after_s)
-        used = attempt.usage or getattr(carrier, "usage", None)
+        used = getattr(carrier, "usage", None) or attempt.usage
         part = None if used is None else CallReply(usage=used, cost_usd=self.price.cost(used))
         self._report(attempt, failure.ending, first, status=failure.status, reply=part)
         failure.elapsed_s, failure.first_byte_s = watch.waited_s, first

@@ -49,6 +49,7 @@ _QUIET = frozenset(
     }
 )
 _LAST = frozenset({"response.completed", "response.incomplete", "message_stop"})
+_INDIVISIBLE = ("tool_calls", "function_call", "refusal", "audio")  # parts of a message that cannot change hands
 _FINISHED = {"max_tokens": "length", "max_output_tokens": "length", "tool_use": "tool_calls", "end_turn": "stop"}
 
 
@@ -399,6 +400,7 @@ class StreamedAnswer(_Events):
         self._counts = counts
         self._told: Usage | None = None
         self._pieces = 0
+        self._indivisible = False
         self._seen: set[int] = set()
         self._finished: set[int] = set()
 
@@ -438,7 +440,7 @@ class StreamedAnswer(_Events):
             more=any(more for _, more in read),
             usage=self.usage,
             endpoint=self._endpoint,
-            indivisible=bool(self._made) or len(self._seen) > 1,
+            indivisible=self._indivisible or len(self._seen) > 1,
         )
 
     def _read(self, choice: Any) -> tuple[str, bool]:
@@ -458,6 +460,7 @@ class StreamedAnswer(_Events):
         text = content if index == 0 and isinstance(content, str) else ""
         self._text.append(text)
         self._made += tool_call_ids(delta)
+        self._indivisible = self._indivisible or any(delta.get(name) for name in _INDIVISIBLE)
         letters = letters_in(delta)
         self._letters += letters
         self._pieces += letters > 0

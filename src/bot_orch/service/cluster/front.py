@@ -38,6 +38,7 @@ from bot_orch.service.cluster.wire import (
 from bot_orch.service.config import AgentConfig, Config
 from bot_orch.service.loops import made_in
 from bot_orch.service.problems import Problem
+from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rounds import AnswerFrame
 
 __all__ = ["CarriedRound", "OwnedHereError", "Owners", "carries", "sees_text"]
@@ -130,6 +131,7 @@ class Owners:
             retry=Retry(tries=1),
             price=made.price,
             breaker=_NEVER,
+            capabilities=made.capabilities,
             admission=admission,
         )
         self._guards[router, agent.id] = agent, guard
@@ -201,6 +203,7 @@ class CarriedRound:
         self._stopped = self._over = False
         self._usage: Usage | None = None
         self._headers: dict[str, str] = {}
+        self._partial = PartialAnswer(config.router.midstream)
         self._frame = AnswerFrame("", "auto", 0)
 
     def take(self, message: Any) -> None:
@@ -229,7 +232,7 @@ class CarriedRound:
                 try:
                     reply = await self._unless_stopped(guard.call(request))
                 except CallFailure as failure:
-                    self._send(Failed.of(self.number, failure, None))
+                    self._send(Failed.of(self.number, failure, None, partial=self._partial))
                 else:
                     if reply is not None:
                         self._send(Done(self.number, self._shown(reply)))
@@ -240,12 +243,14 @@ class CarriedRound:
             self._end()
 
     async def stream(self) -> AsyncIterator[Chunk]:
-        """Stream the answer in chunks; falls back to another agent only before the first chunk."""
+        """Stream the answer in chunks; after a failure the owner says whether another agent goes on."""
+        partial = self._partial
         try:
             decided = await self._first_call()
             while True:
                 guard, request = self._asked(decided)
-                shown = False
+                request = partial.request(request, partial.style(guard.agent_id, guard.capabilities))
+                shown, self._usage = False, None
                 try:
                     async with aclosing(guard.stream(request)) as chunks:
                         chunk = await self._unless_stopped(anext(chunks))
@@ -254,16 +259,20 @@ class CarriedRound:
                             if not shown:
                                 self._send(First(self.number))
                                 await self._go()
+                                if partial.begun:
+                                    yield partial.opening(guard.agent_id)
                                 shown = True
                             if chunk.reply is not None:
-                                self._send(Done(self.number, self._shown(chunk.reply)))
+                                self._send(Done(self.number, self._shown(partial.whole(chunk.reply))))
                                 self._over = True
-                            yield chunk
+                            if (piece := partial.add(chunk)) is not None:
+                                yield piece
                             chunk = await anext(chunks, None)
                     if shown:
                         return
                 except CallFailure as failure:
-                    self._send(Failed.of(self.number, failure, self._usage))
+                    self._send(Failed.of(self.number, failure, self._usage, partial=partial))
+                    partial.failed(guard.agent_id, failure)
                 decided = await self._next_call()
         finally:
             self._end()

@@ -156,11 +156,11 @@ class RoundServer:
             await round_.run()
             carrier.go(headers)
             return
-        shown = False
+        shown = None
         async for _ in round_.stream():
-            if not shown:
+            if shown is not round_.last:  # also for an agent that takes over
                 carrier.go(headers)
-            shown = True
+            shown = round_.last
 
 
 class _Carrier:
@@ -213,6 +213,8 @@ class _Carrier:
             message = await self._next()
         if isinstance(message, Failed):
             self.usage = message.usage
+            if self.round is not None:
+                self.round.partial.fixed, self.round.partial.prefilled = message.fixed, message.prefilled
             raise message.failure()
         yield Chunk(reply=message.reply)
 

@@ -5,8 +5,9 @@ event loop are written together. Each side sends an empty message every second, 
 
 A front sends ``Begin``; the owner answers with ``Call`` (ask this agent), ``Refused`` or ``Moved``. The front calls the
 agent, and says ``First`` when a stream has content, then ``Done`` or ``Failed``. After a failure the owner says whom to
-ask next, or refuses. ``Go`` says that the decision is on disk: nothing of an answer is shown before. ``Cancel`` says
-that the client has left, ``Stop`` that the call is not wanted any more.
+ask next, or refuses; a stream that broke off goes on with another agent if ``router.midstream`` allows it. ``Go`` says
+that the decision is on disk: nothing of its agent's answer is shown before. ``Cancel`` says that the client has left,
+``Stop`` that the call is not wanted any more.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bot_orch.agents.base import Attempt, CallFailure, CallReply, Usage
 from bot_orch.agents.endings import Ending
 from bot_orch.service.config import TokenLimitsConfig
 from bot_orch.service.problems import Problem
+from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rounds import ChatTask
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Measure
@@ -83,7 +85,10 @@ class Done(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """The agent failed to answer or to finish; ``usage`` is that of the interrupted stream."""
+    """The agent failed to answer or to finish; ``usage`` is that of the interrupted stream.
+
+    ``fixed`` and ``prefilled`` are those of the :class:`PartialAnswer` that the client has.
+    """
 
     ending: Ending
     message: str
@@ -95,12 +100,15 @@ class Failed(_Message, frozen=True):
     first_byte_s: float | None
     raw: bytes | None
     attempts: tuple[Attempt, ...]
+    fixed: bool
+    prefilled: bool
 
     @classmethod
-    def of(cls, number: int, failure: CallFailure, usage: Usage | None) -> Failed:
+    def of(cls, number: int, failure: CallFailure, usage: Usage | None, *, partial: PartialAnswer) -> Failed:
         """The message about a failure."""
         message = str(failure).removeprefix(f"{failure.ending}: ")
-        return cls(number, failure.ending, message, usage, *(getattr(failure, name) for name in _OF_FAILURES))
+        values = {name: getattr(failure, name) for name in _OF_FAILURES}
+        return cls(number, failure.ending, message, usage, fixed=partial.fixed, prefilled=partial.prefilled, **values)
 
     def failure(self) -> CallFailure:
         """The failure."""

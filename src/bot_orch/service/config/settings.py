@@ -233,6 +233,13 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         ),
     ] = 3
     max_calls: Annotated[int, _is("Calls to agents in one round, retries included, at most.", 1, 1000)] = 4
+    midstream: Annotated[
+        Literal["error", "restart", "continue"],
+        _is(
+            "When a stream of a chat breaks off: end it with an error event (`error`), let another agent begin again "
+            "after a marker (`restart`), or go on where `capabilities.prefill` allows it, else restart (`continue`)."
+        ),
+    ] = "error"
     success_reward: (
         Annotated[
             float,

@@ -29,6 +29,7 @@ from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import NEXT_DECISION
 from bot_orch.service.routing.failures import FINAL, problem_of_round
+from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
@@ -72,6 +73,8 @@ class Round:
         Attempts at agents so far, and the time spent on them: waiting for a slot, for the agent, between attempts.
     meter
         The time that agents took: what is left of the round's is the service's own.
+    partial
+        What the client has of a streamed answer.
     """
 
     runtime: Runtime
@@ -90,9 +93,13 @@ class Round:
     calls: int = 0
     waited_s: float = 0.0
     meter: AgentMeter = field(default_factory=AgentMeter)
+    partial: PartialAnswer = field(init=False)
     _stops: bool = False  # the agent gets less than the deadline, so that another one can be asked
     _group: Group | None = None
     _known: DecisionMade | None = None  # the last decision, once it is on disk
+
+    def __post_init__(self) -> None:
+        self.partial = PartialAnswer(self.runtime.config.router.midstream)
 
     async def run(self) -> CallReply:
         """Call agents until one answers; returns the answer."""
@@ -116,28 +123,34 @@ class Round:
             return reply
 
     async def stream(self) -> AsyncIterator[Chunk]:
-        """Stream the answer in chunks; falls back to another agent only before the first chunk."""
+        """Stream the answer in chunks. After the first one a failure ends it, or ``router.midstream`` says what."""
         while True:
             decision = await self._next()
             passed_on, begun = False, time.perf_counter()
             try:
                 with self._watching(decision):
-                    chunks = self.runtime.guards[decision.agent].stream(self._request(decision))
+                    request = self._request(decision)
+                    chunks = self.runtime.guards[decision.agent].stream(self._taking_over(decision, request))
                     async with aclosing(chunks):
                         async for chunk in chunks:
                             if not passed_on:
                                 self.waited_s += time.perf_counter() - begun
                                 await self._on_disk()
+                                if self.partial.begun and request.carrier is None:
+                                    yield self.partial.opening(decision.agent)
                             passed_on = True
                             note_reply(chunk.raw)
                             if chunk.reply is not None:
-                                self._succeeded(decision, chunk.reply)
-                                self.runtime.answers.send(decision, self.call, chunk.reply)
-                            yield chunk
+                                reply = chunk.reply if request.carrier is not None else self.partial.whole(chunk.reply)
+                                self._succeeded(decision, reply)
+                                self.runtime.answers.send(decision, self.call, reply)
+                            if (piece := self.partial.add(chunk)) is not None:
+                                yield piece
                 return
             except CallFailure as failure:
-                self.waited_s += 0.0 if passed_on else time.perf_counter() - begun
-                await self._failed(decision, failure, final=passed_on)
+                since_first_s = failure.elapsed_s - (failure.first_byte_s or 0.0)
+                self.waited_s += since_first_s if passed_on else time.perf_counter() - begun
+                await self._failed(decision, failure, final=not self.partial.can_move)
 
     def headers(self) -> dict[str, str]:
         """Response headers about the round; empty until its decision is on disk."""
@@ -167,7 +180,8 @@ class Round:
             self._remember(event)
             return event
         try:
-            constraints = msgspec.structs.replace(self.constraints, tried=tuple(self.tried))
+            tried = (name for name in self.tried if self.tried.count(name) > 1 or name not in self.partial.refused)
+            constraints = msgspec.structs.replace(self.constraints, tried=tuple(tried))
             first = self.decisions[0] if self.decisions else ""
             event, self._group = decide(
                 self.runtime, self.record, constraints, text=self.text, task_ref=self.task_id, round_id=first
@@ -221,6 +235,12 @@ class Round:
         self._stops = given.stops
         return replace(self.call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds, meter=self.meter)
 
+    def _taking_over(self, decision: DecisionMade, request: CallRequest) -> CallRequest:
+        """The request as the agent gets it if the client has a part of the answer already."""
+        return self.partial.request(
+            request, self.partial.style(decision.agent, self.runtime.guards[decision.agent].capabilities)
+        )
+
     def _left_s(self) -> float | None:
         """Seconds left until the caller's deadline; None without one."""
         return None if self.call.deadline_s is None else self.call.deadline_s - self.waited_s
@@ -272,17 +292,20 @@ class Round:
     async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise an error if no other agent should be called."""
         meaning = failure.ending.meaning
+        rejected = self.partial.failed(decision.agent, failure)  # what another agent wrote, which says nothing of it
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
         # a failure earns 0; for a censored call the reward model decides by the reason
-        reward = 0.0 if failed else None
-        self._report(decision.id, Outcome(False, reward, failure.elapsed_s, meaning.reason))
+        reward = 0.0 if failed and not rejected else None
+        reason = "not_applicable" if rejected else meaning.reason
+        self._report(decision.id, Outcome(False, reward, failure.elapsed_s, reason))
         self.failures.append(failure)
         self.calls += sum(attempt.ending.meaning.attempted for attempt in failure.attempts)
         settings = self.runtime.config.router
         spent = len(self.decisions) >= settings.attempts or self.calls >= settings.max_calls
         left_s = self._left_s()
         stopped = self._stops and failure.ending is Ending.CALLER_DEADLINE
-        if final or spent or (failure.ending in FINAL and not stopped) or (left_s is not None and left_s <= 0.0):
+        ended = failure.ending in FINAL and not (stopped or rejected)
+        if final or spent or ended or (left_s is not None and left_s <= 0.0):
             await self._give_up()
 
     def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "", default: bool = False) -> None:

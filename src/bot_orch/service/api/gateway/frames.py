@@ -68,8 +68,10 @@ class ChatEvents:
     def of(self, chunk: Chunk) -> list[bytes]:
         """The chat completion chunks for one chunk, as JSON."""
         if chunk.raw is not None:
-            self.passed = True
+            self.passed = self.begun = True
             return [chunk.raw]
+        if chunk.text:
+            self.passed = False
         made = [self._text(chunk.text)] if chunk.text else []
         if chunk.reply is not None and not self.passed:
             made += self._end(chunk.reply)
