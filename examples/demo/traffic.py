@@ -97,10 +97,10 @@ def main() -> None:
             if not line:
                 sys.exit("the service did not start")
             url = line.split()[1]
-            print(f"dashboard  {url}/\nqueue      {url}/queue\nstop with Ctrl-C", flush=True)
             connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
             while not ready(connection):
                 time.sleep(0.05)
+            print(f"dashboard  {url}/\nqueue      {url}/queue\nstop with Ctrl-C", flush=True)
             begun, counts, reviews = time.monotonic(), Counter[str](), 0
             for number in itertools.count():
                 elapsed_s = time.monotonic() - begun

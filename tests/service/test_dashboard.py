@@ -63,7 +63,7 @@ def test_means_stay_between_zero_and_one_though_rewards_are_revised_later():
         shown = [value for value in chart_data(story.line, view)["reward"][0] if value is not None]
         assert all(0.0 <= value <= 1.0 for value in shown)
     assert story.view.total("reward")[0] == 10.0 and story.view.total("rewarded")[0] == 50.0
-    assert [float(bucket.reward[0]) for bucket in story.buckets][:1] == [0.0]
+    assert [float(bucket["reward"][0]) for bucket in story.buckets][:1] == [0.0]
 
 
 def test_shares_propensities_and_rewards_add_up():
@@ -72,7 +72,7 @@ def test_shares_propensities_and_rewards_add_up():
     data = chart_data(story.line, story.view)
     assert np.allclose(np.sum(np.array(data["share"], dtype=float), axis=0), 1.0)
     assert np.allclose(np.array(data["propensity"], dtype=float), 0.5)
-    made = sum(float(bucket.decisions[0]) for bucket in story.buckets)
+    made = sum(float(bucket["decisions"][0]) for bucket in story.buckets)
     assert made == chosen.count("a")
     assert data["reward"][0][-1] == 1.0 and data["reward"][1][-1] == 0.25
     json.dumps(data, allow_nan=False)
@@ -82,7 +82,7 @@ def test_regret_is_near_the_truth_and_zero_for_equal_agents():
     story = Story(seed=3)
     for _ in range(80):
         story.step(lambda agent: 1.0 if agent == "a" else 0.5)
-    truth = 0.5 * sum(float(bucket.decisions[1]) for bucket in story.buckets)
+    truth = 0.5 * sum(float(bucket["decisions"][1]) for bucket in story.buckets)
     found = best_agent(story.buckets)
     assert found.agent == 0 and found.error < 5.0
     assert abs(found.total - truth) < 2 * found.error
@@ -142,7 +142,7 @@ def test_ranges_far_in_the_past_are_shown_more_coarsely():
 def test_memory_of_many_agents_is_bounded():
     series = BucketSeries(400)
     for second in range(1000):
-        series.at(second * SECOND).decisions[7] += 1
+        series.at(second * SECOND)["decisions"][7] += 1
     assert len(series.tiers[0]) <= 2 * series.kept == 180
     assert series.view(0, 1000 * SECOND).total("decisions")[7] == 1000
 

@@ -8,7 +8,8 @@ import pytest
 
 from bot_orch.numerics.hull import upper_hull
 from bot_orch.service.dashboard.buckets import Bucket, BucketView
-from bot_orch.service.dashboard.plane import PLANE, Plane, hull_at, plane_csv, plane_of, plane_sums
+from bot_orch.service.dashboard.download import csv_text
+from bot_orch.service.dashboard.plane import PLANE, Plane, hull_at, plane_of, plane_sums, plane_table
 from bot_orch.service.dashboard.regret import DIFFERENCES, Rewards
 
 AGENTS = ("small", "large")
@@ -23,7 +24,7 @@ def taken(bucket, offer, reward, *, usd):
         (PLANE, plane_sums(offer, reward, usd)),
     ):
         for name, values in zip(names, rows, strict=True):
-            getattr(bucket, name)[:] += values
+            bucket[name][:] += values
 
 
 def play(rng, rounds, *, sure=0.9):
@@ -71,7 +72,7 @@ def test_a_mean_reward_is_never_outside_zero_and_one():
         offer = rewards.offer(chosen, p, np.zeros(2))
         taken(bucket, offer, reward, usd=0.01)
         rewards.see(offer, reward)
-    assert not 0.0 <= bucket.dr_reward[0] / bucket.drawable[0] <= 1.0
+    assert not 0.0 <= bucket["dr_reward"][0] / bucket["drawable"][0] <= 1.0
     plane = plane_of(view(bucket), AGENTS)
     assert all(0.0 <= each.reward <= 1.0 for each in plane.points)
     assert all(0.0 <= reward <= 1.0 for _, reward in plane.hull)
@@ -106,7 +107,7 @@ def test_an_agent_that_could_rarely_be_drawn_has_its_plain_mean_and_no_place_on_
 def test_without_rewards_there_is_nothing():
     plane = plane_of(view(Bucket.empty(0, 2)), AGENTS)
     assert plane == Plane([], []) and plane.to_dict()["router"] is None
-    assert plane_csv(plane).count("\n") == 1
+    assert len(plane_table(plane)) == 1
 
 
 def test_the_hull_leaves_out_what_a_mix_beats():
@@ -120,7 +121,7 @@ def test_the_hull_leaves_out_what_a_mix_beats():
 
 def test_the_file_has_every_point():
     plane, _, _ = play(np.random.default_rng(0), 60)
-    rows = list(csv.DictReader(io.StringIO(plane_csv(plane))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(plane_table(plane)))))
     assert [(row["point"], row["name"]) for row in rows] == [
         ("agent", "small"),
         ("agent", "large"),

@@ -1,17 +1,20 @@
 """The dashboard's regret: unbiased with an honest standard error, also where agents and prices change."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
+from bot_orch.service.dashboard.buckets import Bucket
 from bot_orch.service.dashboard.regret import DIFFERENCES, Rewards, best_agent, regret_line
 
 
 def summed(offers):
     """Sums over some decisions."""
-    sums = np.sum([offer.differences(reward) for offer, reward in offers], axis=0)
-    return SimpleNamespace(**dict(zip(DIFFERENCES, sums, strict=True)), settled=float(len(offers)))
+    found = Bucket.empty(0, len(offers[0][0].others))
+    for offer, reward in offers:
+        for name, values in zip(DIFFERENCES, offer.differences(reward), strict=True):
+            found[name][:] += values
+    found.settled = float(len(offers))
+    return found
 
 
 def run(rng, rounds, means, penalties, *, floor=0.05):
@@ -37,8 +40,8 @@ def test_it_is_unbiased_with_its_standard_error_when_quality_and_prices_change()
     penalties = np.where(early, [0.0, 0.0, 0.4], [0.3, 0.0, 0.0])
     for _ in range(120):
         sums, truth = run(rng, rounds, means, penalties)
-        missed.append(sums.difference - truth)
-        errors.append(np.sqrt(np.maximum(sums.expected_variance, sums.seen_variance)))
+        missed.append(sums["difference"] - truth)
+        errors.append(np.sqrt(np.maximum(sums["expected_variance"], sums["seen_variance"])))
     miss, error = np.array(missed), np.array(errors)
     assert np.all(np.abs(miss.mean(0)) < 3 * miss.std(0) / np.sqrt(len(miss))), "unbiased"
     assert np.all((np.abs(miss) < 2 * error).mean(0) >= 0.88), "and the standard error is honest"

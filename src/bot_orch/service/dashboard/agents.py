@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from io import StringIO
 from typing import Any
 
 from bot_orch.service.dashboard.buckets import BucketView
@@ -16,7 +14,7 @@ from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link
 from bot_orch.service.web.terms import number
 
-__all__ = ["SORTS", "AgentRow", "agent_rows", "agents_csv", "agents_head", "agents_part", "swatch"]
+__all__ = ["SORTS", "AgentRow", "agent_rows", "agents_head", "agents_part", "agents_table", "swatch"]
 
 _COLORS, _STYLES = 8, 7
 _TONES = {"closed": "good", "half_open": "warn", "open": "bad"}
@@ -258,11 +256,7 @@ _FIELDS = ("agent", "kind", "decisions", "share", "propensity", "reward", "usd",
 _MORE = ("audited", "judged", "truth", "failed", "ended", "diverted", "cost_usd")
 
 
-def agents_csv(rows: Sequence[AgentRow]) -> str:
-    """The table as CSV; unknown values are empty, ``usd`` is per decision."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_FIELDS, *_MORE])
-    for row in rows:
-        writer.writerow([getattr(row, name) for name in (*_FIELDS, *_MORE)])
-    return out.getvalue()
+def agents_table(rows: Sequence[AgentRow]) -> list[Sequence[object]]:
+    """The table for a file; unknown values are empty, ``usd`` is per decision."""
+    names = (*_FIELDS, *_MORE)
+    return [names, *([getattr(row, name) for name in names] for row in rows)]

@@ -9,10 +9,11 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.service.dashboard.named import NamedSums
 
-__all__ = ["Bucket", "BucketSeries", "BucketView"]
+__all__ = ["OTHERS", "Bucket", "BucketSeries", "BucketView", "NamedSums", "Names"]
 
+OTHERS = "(others)"
+_MOST_NAMES = 100
 _WIDTHS_S = (1, 10, 120, 1800, 21600)  # with 720 of each: 12 minutes, 2 hours, a day, 15 days, half a year
 _KEPT = 720
 _KEPT_NUMBERS = 36_000  # with more than fifty agents fewer buckets, so that memory is bounded
@@ -48,34 +49,88 @@ _SUMS = (
     "truth",
     "gap_squares",
 )
+_ROWS = {name: row for row, name in enumerate(_SUMS)}
+
+
+@dataclass(slots=True)
+class NamedSums:
+    """Sum and number of values, by name.
+
+    Examples
+    --------
+    >>> sums = NamedSums()
+    >>> sums.see("budget", 2.0); sums.see("budget", 4.0)
+    >>> sums.mean("budget"), sums.count("budget"), sums.mean("quality")
+    (3.0, 2, None)
+    """
+
+    values: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def see(self, name: str, value: float = 1.0, count: int = 1) -> None:
+        """Add a value, or the sum of ``count`` values."""
+        total, number = self.values.get(name, (0.0, 0))
+        self.values[name] = (total + value, number + count)
+
+    def add(self, other: NamedSums) -> None:
+        """Add the sums of another interval."""
+        for name, (total, number) in other.values.items():
+            self.see(name, total, number)
+
+    def count(self, name: str) -> int:
+        """Number of values under a name."""
+        return self.values.get(name, (0.0, 0))[1]
+
+    def mean(self, name: str) -> float | None:
+        """Mean of the values under a name; None without any."""
+        total, number = self.values.get(name, (0.0, 0))
+        return total / number if number else None
+
+
+@dataclass(slots=True)
+class Names:
+    """The first hundred names that were seen; callers choose names, and memory is bounded.
+
+    Examples
+    --------
+    >>> names = Names(1)
+    >>> names.known("a"), names.known("b"), names.known("a")
+    ('a', '(others)', 'a')
+    """
+
+    most: int = _MOST_NAMES
+    seen: set[str] = field(default_factory=set)
+
+    def known(self, name: str) -> str:
+        """The name, or ``(others)`` if there are too many names."""
+        if name not in self.seen:
+            if len(self.seen) >= self.most:
+                return OTHERS
+            self.seen.add(name)
+        return name
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Sums over one interval, one entry per agent.
+    """Sums over one interval; ``bucket["reward"]`` has an entry per agent.
+
+    - ``decisions`` for the agent; ``propensity`` and ``distance`` over all decisions
+    - ``reward``, ``rewarded``: sum and number of the rewards observed
+    - ``difference``, ``expected_variance``, ``seen_variance``, ``drawable``: sums of
+      :data:`~bot_orch.service.dashboard.regret.DIFFERENCES` over rewarded decisions
+    - ``cost_usd``: money spent
+    - ``ended``, ``failed``, ``diverted``: attempts that ended, those of them that did not complete, and calls that load
+      kept from the agent
+    - ``completed``, ``seconds``: number of tasks completed, and the sum of their durations
+    - ``dr_reward`` to ``drawn``: sums of :data:`~bot_orch.service.dashboard.plane.PLANE` over rewarded decisions
+    - ``audited``, ``judged``, ``truth``, ``gap_squares``: number of audited answers, sums of the judge's values and of
+      the truth, and of their squared differences
 
     Parameters
     ----------
     start_us
         Begin of the interval.
     sums
-        All sums below that have an entry per agent, one row each.
-    decisions, propensity, distance
-        Decisions for the agent, and sums of its propensities and distances over all decisions.
-    reward, rewarded
-        Sum and number of the rewards observed.
-    difference, expected_variance, seen_variance, drawable
-        Sums of :data:`~bot_orch.service.dashboard.regret.DIFFERENCES` over rewarded decisions.
-    cost_usd
-        Money spent.
-    ended, failed, diverted
-        Attempts that ended, those of them that did not complete, and calls that load kept from the agent.
-    completed, seconds
-        Number of tasks completed, and the sum of their durations.
-    dr_reward, weight, weight_usd, spread, spread_usd, spread_usd2, earned, spent, drawn
-        Sums of :data:`~bot_orch.service.dashboard.plane.PLANE` over rewarded decisions.
-    audited, judged, truth, gap_squares
-        Number of audited answers, sums of the judge's values and of the truth, and of their squared differences.
+        One row per name above.
     settled
         Number of rewarded decisions of the router.
     kinds, multipliers
@@ -85,43 +140,18 @@ class Bucket:
     start_us: int
     sums: Floats
     _: KW_ONLY
-    decisions: Floats
-    propensity: Floats
-    distance: Floats
-    reward: Floats
-    rewarded: Floats
-    difference: Floats
-    expected_variance: Floats
-    seen_variance: Floats
-    drawable: Floats
-    cost_usd: Floats
-    ended: Floats
-    failed: Floats
-    diverted: Floats
-    completed: Floats
-    seconds: Floats
-    dr_reward: Floats
-    weight: Floats
-    weight_usd: Floats
-    spread: Floats
-    spread_usd: Floats
-    spread_usd2: Floats
-    earned: Floats
-    spent: Floats
-    drawn: Floats
-    audited: Floats
-    judged: Floats
-    truth: Floats
-    gap_squares: Floats
-    settled: float
-    kinds: NamedSums = field(init=False, default_factory=NamedSums)
-    multipliers: NamedSums = field(init=False, default_factory=NamedSums)
+    settled: float = 0.0
+    kinds: NamedSums = field(default_factory=NamedSums)
+    multipliers: NamedSums = field(default_factory=NamedSums)
 
     @classmethod
     def empty(cls, start_us: int, n: int) -> Bucket:
         """A bucket of zeros for ``n`` agents."""
-        sums = np.zeros((len(_SUMS), n))
-        return cls(start_us, sums, **dict(zip(_SUMS, sums, strict=True)), settled=0.0)
+        return cls(start_us, np.zeros((len(_SUMS), n)))
+
+    def __getitem__(self, name: str) -> Floats:
+        row: Floats = self.sums[_ROWS[name]]
+        return row
 
     def add(self, other: Bucket) -> None:
         """Add the sums of another bucket."""
@@ -144,7 +174,7 @@ class BucketView:
 
     def total(self, name: str) -> Floats:
         """The sum of one field over the range, per agent."""
-        total: Floats = sum((getattr(bucket, name) for bucket in self.buckets), start=np.zeros(self.n))
+        total: Floats = sum((bucket[name] for bucket in self.buckets), start=np.zeros(self.n))
         return total
 
     def kinds(self) -> NamedSums:

@@ -27,7 +27,7 @@ def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
     ``t`` is the middle of each interval. Points further apart than ``gap_s`` are not to be joined by a line.
     """
     buckets = complete(view)
-    made = np.array([bucket.decisions.sum() for bucket in buckets])
+    made = np.array([bucket["decisions"].sum() for bucket in buckets])
     half_s = view.width_us / 2e6
     return {
         "agents": list(timeline.agents),
@@ -37,12 +37,12 @@ def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
         "from": view.from_us / 1e6,
         "to": view.to_us / 1e6,
         "t": [bucket.start_us / 1e6 + half_s for bucket in buckets],
-        "share": _columns([b.decisions for b in buckets], made),
-        "propensity": _columns([b.propensity for b in buckets], made),
-        "distance": _columns([b.distance for b in buckets], made),
+        "share": _columns([b["decisions"] for b in buckets], made),
+        "propensity": _columns([b["propensity"] for b in buckets], made),
+        "distance": _columns([b["distance"] for b in buckets], made),
         "reward": _ratios(_trailing(buckets, "reward"), _trailing(buckets, "rewarded")),
         "regret": regret_line(buckets),
-        "cost": _cumulated([b.cost_usd for b in buckets]),
+        "cost": _cumulated([b["cost_usd"] for b in buckets]),
         "survival": [_survival(timeline, name, view) for name in timeline.agents],
         "plane": plane_of(view, timeline.agents).to_dict(),
         "multipliers": _multipliers(timeline, buckets),
@@ -102,7 +102,7 @@ def _trailing(buckets: Sequence[Bucket], name: str) -> Floats:
         return np.zeros((0, 0))
     starts = np.array([bucket.start_us for bucket in buckets])
     width = int(np.diff(starts).min()) if len(starts) > 1 else 1
-    sums = np.cumsum([getattr(bucket, name) for bucket in buckets], axis=0)
+    sums = np.cumsum([bucket[name] for bucket in buckets], axis=0)
     first = np.searchsorted(starts, starts - (_WINDOW - 1) * width)
     before = np.vstack([np.zeros(sums.shape[1]), sums])[first]
     trailing: Floats = sums - before

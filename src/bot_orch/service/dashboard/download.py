@@ -1,14 +1,14 @@
-"""The data of one chart as a CSV file: one row per time and agent, or constraint."""
+"""Charts and tables as CSV: a chart has one row per time and agent, or constraint."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
-__all__ = ["CHARTS", "chart_csv"]
+__all__ = ["CHARTS", "chart_rows", "csv_text"]
 
 CHARTS = {
     "share": "share",
@@ -25,25 +25,28 @@ CHARTS = {
 _KEYS = {"regret": (), "multipliers": ("constraint", "unit")}
 
 
-def chart_csv(name: str, data: dict[str, Any]) -> str:
-    """The points of a chart; intervals without data have no rows.
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV, the first is the header.
 
     Examples
     --------
-    >>> print(chart_csv("share", {"agents": ["a"], "t": [0.5, 1.5], "share": [[1.0, None]]}))
+    >>> print(csv_text(chart_rows("share", {"agents": ["a"], "t": [0.5, 1.5], "share": [[1.0, None]]})))
     time,agent,share
     1970-01-01T00:00:00.500Z,a,1.0
     <BLANKLINE>
     """
     out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    first = "seconds" if name == "survival" else "time"
-    writer.writerow([first, *_KEYS.get(name, ("agent",)), CHARTS[name]])
-    writer.writerows(_rows(name, data))
+    csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 
-def _rows(name: str, data: dict[str, Any]) -> Iterator[list[object]]:
+def chart_rows(name: str, data: dict[str, Any]) -> Iterator[Sequence[object]]:
+    """The points of a chart; intervals without data have no rows."""
+    yield ["seconds" if name == "survival" else "time", *_KEYS.get(name, ("agent",)), CHARTS[name]]
+    yield from _points(name, data)
+
+
+def _points(name: str, data: dict[str, Any]) -> Iterator[list[object]]:
     if name == "regret":
         yield from ([_time(t), value] for t, value in zip(data["t"], data["regret"], strict=False))
         return

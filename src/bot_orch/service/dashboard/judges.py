@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from io import StringIO
+from collections.abc import Sequence
 
 from bot_orch.log.judgements import Judgements
 from bot_orch.service.judging.views import JudgeAgentView, JudgeView, judge_views
@@ -11,7 +10,7 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.terms import number
 
-__all__ = ["judges_csv", "judges_part"]
+__all__ = ["judges_part", "judges_table"]
 
 _NONE = Safe('<p class="muted">Nothing was judged yet. <code>judges</code> in the configuration names judges.</p>')
 _TABLE = (
@@ -55,15 +54,11 @@ def _bias(each: JudgeAgentView) -> Safe | str:
     return html('<span class="state {tone}">{text}</span>', tone=tone, text=text) if tone else text
 
 
-def judges_csv(runtime: Runtime, judgements: Judgements | None = None) -> str:
-    """The table as a CSV file; empty where nothing is known."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["judge", "kind", *_FIELDS])
-    for view in judge_views(runtime, judgements):
-        for each in view.agents:
-            writer.writerow([view.name, view.kind, *(getattr(each, name) for name in _FIELDS)])
-    return out.getvalue()
+def judges_table(runtime: Runtime, judgements: Judgements | None = None) -> list[Sequence[object]]:
+    """The table for a file."""
+    rows = [(view, each) for view in judge_views(runtime, judgements) for each in view.agents]
+    head = ("judge", "kind", *_FIELDS)
+    return [head, *((view.name, view.kind, *(getattr(each, name) for name in _FIELDS)) for view, each in rows)]
 
 
 _FIELDS = ("agent", "count", "mean", "audited", "bias", "low", "high")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
-from io import StringIO
 
-from bot_orch.service.dashboard.named import OTHERS, NamedSums
+from bot_orch.service.dashboard.buckets import OTHERS, NamedSums
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link
 
-__all__ = ["kind_counts", "kinds_csv", "kinds_part"]
+__all__ = ["kind_counts", "kinds_part"]
 
 _SHOWN = 24
 _KIND = '<li><a href="{href}"{current}>{kind} <small>{count}</small></a></li>'
@@ -54,12 +52,3 @@ def _item(name: str, number: int, query: Mapping[str, str]) -> Safe:
 
 def _link(text: str, number: int, href: str, *, current: bool) -> Safe:
     return html(_KIND, href=href, kind=text, count=f"{number:,}", current=_CURRENT if current else Safe(""))
-
-
-def kinds_csv(counts: Sequence[tuple[str, int]]) -> str:
-    """The counts as a CSV file."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["kind", "decisions"])
-    writer.writerows(counts)
-    return out.getvalue()

@@ -12,11 +12,9 @@ The best such mixes lie on the upper hull of the agents' points; a router that k
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, astuple, dataclass, fields, replace
-from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,7 @@ from bot_orch.numerics.hull import upper_hull
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.regret import Offer, comparable
 
-__all__ = ["PLANE", "Plane", "PlanePoint", "hull_at", "plane_csv", "plane_of", "plane_sums"]
+__all__ = ["PLANE", "Plane", "PlanePoint", "hull_at", "plane_of", "plane_sums", "plane_table"]
 
 #: Rows of what a rewarded decision says: the doubly robust reward of every agent; and of the chosen one w = 1 / p,
 #: w c, v = (1 - p) / p^2, v c, v c^2 with its dollars c, the reward, the dollars, 1.
@@ -130,13 +128,8 @@ def hull_at(hull: Sequence[tuple[float, float]], usd: float) -> float | None:
     return float(np.interp(usd, [x for x, _ in hull], [y for _, y in hull]))
 
 
-def plane_csv(plane: Plane) -> str:
-    """The points as a CSV file; empty where nothing is known."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["point", *(each.name for each in fields(PlanePoint))])
-    for point in plane.points:
-        writer.writerow(["agent", *astuple(point)])
-    if plane.router is not None:
-        writer.writerow(["router", *astuple(plane.router)])
-    return out.getvalue()
+def plane_table(plane: Plane) -> list[Sequence[object]]:
+    """The points for a file."""
+    points = [("agent", point) for point in plane.points]
+    points += [] if plane.router is None else [("router", plane.router)]
+    return [("point", *(each.name for each in fields(PlanePoint))), *((what, *astuple(each)) for what, each in points)]

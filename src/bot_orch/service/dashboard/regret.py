@@ -20,11 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats
+from bot_orch.service.dashboard.buckets import Bucket
 
 __all__ = ["DIFFERENCES", "Offer", "RegretEstimate", "Rewards", "best_agent", "comparable", "regret_line"]
 
@@ -115,16 +116,6 @@ class Rewards:
         )
 
 
-class Sums(Protocol):
-    """Sums over an interval, and the number of rewarded decisions in it."""
-
-    difference: Floats
-    expected_variance: Floats
-    seen_variance: Floats
-    drawable: Floats
-    settled: float
-
-
 class RegretEstimate(NamedTuple):
     """Regret against the best single agent (its index), with the standard error."""
 
@@ -139,14 +130,12 @@ def comparable(drawable: Floats, settled: float) -> Bools:
     return found
 
 
-def best_agent(intervals: Sequence[Sums]) -> RegretEstimate | None:
+def best_agent(intervals: Sequence[Bucket]) -> RegretEstimate | None:
     """The regret over all intervals; None if fewer than two agents are comparable."""
     if not intervals:
         return None
     settled = sum(each.settled for each in intervals)
-    total, expected, seen, drawable = (
-        np.sum([getattr(each, name) for each in intervals], axis=0) for name in DIFFERENCES
-    )
+    total, expected, seen, drawable = (np.sum([each[name] for each in intervals], axis=0) for name in DIFFERENCES)
     known = comparable(drawable, settled)
     if known.sum() < 2:
         return None
@@ -154,10 +143,10 @@ def best_agent(intervals: Sequence[Sums]) -> RegretEstimate | None:
     return RegretEstimate(best, float(total[best]), math.sqrt(max(0.0, float(expected[best]), float(seen[best]))))
 
 
-def regret_line(intervals: Sequence[Sums]) -> list[float]:
+def regret_line(intervals: Sequence[Bucket]) -> list[float]:
     """Cumulative regret against the best single agent of the whole range; empty if it is not known."""
     best = best_agent(intervals)
     if best is None:
         return []
-    line = np.cumsum([float(each.difference[best.agent]) for each in intervals])
+    line = np.cumsum([float(each["difference"][best.agent]) for each in intervals])
     return [round(float(value), 4) for value in line]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import islice
@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 from starlette.routing import BaseRoute
 
-from bot_orch.service.dashboard.agents import AgentRow, agent_rows, agents_csv, agents_head, agents_part
+from bot_orch.service.dashboard.agents import AgentRow, agent_rows, agents_head, agents_part, agents_table
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import chart_data
 from bot_orch.service.dashboard.comparing import comparison_part
 from bot_orch.service.dashboard.decision import decision_page
 from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
-from bot_orch.service.dashboard.download import CHARTS, chart_csv
-from bot_orch.service.dashboard.judges import judges_csv, judges_part
-from bot_orch.service.dashboard.kinds import kind_counts, kinds_csv, kinds_part
+from bot_orch.service.dashboard.download import CHARTS, chart_rows, csv_text
+from bot_orch.service.dashboard.judges import judges_part, judges_table
+from bot_orch.service.dashboard.kinds import kind_counts, kinds_part
 from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
-from bot_orch.service.dashboard.plane import plane_csv, plane_of
+from bot_orch.service.dashboard.plane import plane_of, plane_table
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.timeline import Timeline
@@ -104,18 +104,18 @@ class _Dashboard:
             known = ", ".join((*CHARTS, *_TABLES))
             raise Problem(404, "unknown_path", f"there is no such chart; there are: {known}")
         look = await self._look(request, self._range(request))
-        text = chart_csv(name, look.charts) if name in CHARTS else self._table(name, look)
+        text = csv_text(chart_rows(name, look.charts) if name in CHARTS else self._table(name, look))
         disposition = f'attachment; filename="bot-orch-{name}.csv"'
         return reply(text.encode(), media="text/csv; charset=utf-8", headers={"content-disposition": disposition})
 
-    def _table(self, name: str, look: _Look) -> str:
+    def _table(self, name: str, look: _Look) -> Sequence[Sequence[object]]:
         if name == "plane":
-            return plane_csv(plane_of(look.view, look.timeline.agents))
+            return plane_table(plane_of(look.view, look.timeline.agents))
         if name == "kinds":
-            return kinds_csv(look.kinds)
+            return [("kind", "decisions"), *look.kinds]
         if name == "judges":
-            return judges_csv(self._runtime, look.timeline.judgements if look.timeline.partial else None)
-        return agents_csv(look.agents)
+            return judges_table(self._runtime, look.timeline.judgements if look.timeline.partial else None)
+        return agents_table(look.agents)
 
     async def decisions(self, request: Request) -> Reply:
         """``GET /decisions``: a page of decisions before or after a number of the log."""

@@ -17,8 +17,7 @@ from bot_orch.log.events import AttemptEnded, Censored, DecisionMade, Event, Fee
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Row
-from bot_orch.service.dashboard.buckets import Bucket, BucketSeries
-from bot_orch.service.dashboard.named import Names
+from bot_orch.service.dashboard.buckets import Bucket, BucketSeries, Names
 from bot_orch.service.dashboard.plane import PLANE, plane_sums
 from bot_orch.service.dashboard.regret import DIFFERENCES, Offer, Rewards
 from bot_orch.survival.causes import REASONS, Cause
@@ -198,17 +197,17 @@ class Timeline:
         chosen = self._index(event.agent)
         if routed:  # shadow calls are not traffic
             bucket = self._bucket(time_us)
-            bucket.propensity += p
-            bucket.distance += distance
+            bucket["propensity"][:] += p
+            bucket["distance"][:] += distance
             bucket.kinds.see(self._kinds.known(event.task.kind))
             for name, value, unit in event.multipliers:
                 bucket.multipliers.see(name, value)
                 self.units[name] = unit
             for name, why in (event.excluded or {}).items():
                 if why == Refusal.BUSY and (busy := self._index(name)) is not None:
-                    bucket.diverted[busy] += 1
+                    bucket["diverted"][busy] += 1
             if chosen is not None:
-                bucket.decisions[chosen] += 1
+                bucket["decisions"][chosen] += 1
         if chosen is not None:
             self._open[event.id] = _Open(self._rewards.offer(chosen, p, penalty), routed)
             _bound(self._open, _MOST_PENDING)
@@ -228,7 +227,7 @@ class Timeline:
         waiting = self._open.get(event.decision_id)
         if waiting is not None:
             if event.cost_usd:
-                self._bucket(time_us).cost_usd[waiting.offer.agent] += event.cost_usd
+                self._bucket(time_us)["cost_usd"][waiting.offer.agent] += event.cost_usd
                 self._pay(event.decision_id, event.cost_usd)
             if event.output is not None and event.decision_id not in self._shown:
                 self._see_output(time_us, waiting.offer.agent, event)
@@ -273,7 +272,7 @@ class Timeline:
         judged, truth = (first.reward, reward) if audit else (reward, first.reward)
         bucket, index = self._bucket(time_us), first.offer.agent
         for name, value in zip(_AUDITS, (1.0, judged, truth, (judged - truth) ** 2), strict=True):
-            getattr(bucket, name)[index] += value
+            bucket[name][index] += value
 
     def _pay(self, decision_id: str, usd: float) -> None:
         self._paid[decision_id] = self._paid.get(decision_id, 0.0) + usd
@@ -295,28 +294,26 @@ class Timeline:
     @staticmethod
     def _add(bucket: Bucket, given: _Given, sign: float) -> None:
         index = given.offer.agent
-        bucket.reward[index] += sign * given.reward
-        bucket.rewarded[index] += sign
+        bucket["reward"][index] += sign * given.reward
+        bucket["rewarded"][index] += sign
         if given.routed:
             for name, values in zip(DIFFERENCES, given.offer.differences(given.reward), strict=True):
-                total = getattr(bucket, name)
-                total += sign * values
+                bucket[name][:] += sign * values
             said = plane_sums(given.offer, given.reward, given.usd)
             for name, values in zip(PLANE, said, strict=True):
-                total = getattr(bucket, name)
-                total += sign * values
+                bucket[name][:] += sign * values
             bucket.settled += sign
 
     def _attempt(self, time_us: int, event: AttemptEnded) -> None:
         index = self._index(event.agent)
         if index is None:
             return
-        self._bucket(time_us).cost_usd[index] += event.cost_usd
+        self._bucket(time_us)["cost_usd"][index] += event.cost_usd
         meaning = Ending(event.ending).meaning
         bucket = self._bucket(time_us)
-        bucket.ended[index] += 1
-        bucket.failed[index] += event.ending != Ending.COMPLETED
-        bucket.diverted[index] += event.ending == Ending.REFUSED_BUSY
+        bucket["ended"][index] += 1
+        bucket["failed"][index] += event.ending != Ending.COMPLETED
+        bucket["diverted"][index] += event.ending == Ending.REFUSED_BUSY
         if meaning.attempted:
             self._time(time_us, index, Ended(event.elapsed_s, meaning.cause, time_us))
         if event.decision_id in self._open:
@@ -327,8 +324,8 @@ class Timeline:
         self.times.setdefault(self.agents[index], deque(maxlen=_KEPT_TIMES)).append(ended)
         if ended.cause is Cause.COMPLETED:
             bucket = self._bucket(time_us)
-            bucket.completed[index] += 1
-            bucket.seconds[index] += ended.elapsed_s
+            bucket["completed"][index] += 1
+            bucket["seconds"][index] += ended.elapsed_s
 
     def _see_output(self, time_us: int, index: int, event: FeedbackGiven) -> None:
         """Test the outputs of every agent for drift; the first output determines the geometry."""
