@@ -10,7 +10,7 @@ from service_running import until
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.log.events import DecisionMade
-from bot_orch.service.operations.watching import Watching
+from bot_orch.service.alarms import Watching
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 
 DOWN = {"status": 500, "error": {"message": "down", "type": "server_error"}}

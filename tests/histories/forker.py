@@ -20,10 +20,10 @@ from bot_orch import clock
 from bot_orch.cli.main import main as bot_orch
 from bot_orch.log.stores.postgres import log as postgres_log
 from bot_orch.log.stores.postgres.connect import driver
+from bot_orch.service.build import warm_up
 from bot_orch.service.cluster.ownership import OwnerCluster
 from bot_orch.service.config import parse_config
 from bot_orch.service.server import make_server
-from bot_orch.service.warmup import warm_up
 
 POLICIES = ("bot", "auto")
 READY = (driver(), make_server)  # what a replica would import after its start

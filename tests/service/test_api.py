@@ -16,7 +16,7 @@ from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
-from bot_orch.service.expiry import sweep
+from bot_orch.service.runtime import sweep
 
 
 def decide(service, **body):

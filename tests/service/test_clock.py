@@ -7,7 +7,7 @@ from test_snapshots import crashed
 from bot_orch import Router, Task
 from bot_orch.clock import ManualClock, ServiceTime
 from bot_orch.log.stores.memory import MemoryLog
-from bot_orch.service.expiry import sweep
+from bot_orch.service.runtime import sweep
 
 DAY_S = 86_400.0
 ROUTED = BASE.replace("horizon_s: 3600", "horizon_s: 3600, sticky_s: 600, budget: {{window_usd: 0.15, window_s: 1800}}")

@@ -148,7 +148,7 @@ def test_init_writes_what_validate_takes(tmp_path, capsys, monkeypatch):
 
 
 def test_the_commented_parts_of_the_starter_are_valid_too(tmp_path, monkeypatch):
-    from bot_orch.service.starter import STARTER
+    from bot_orch.cli.init import STARTER
 
     yaml = (
         r"- \{|- id: hosted|kind: openai|price: \{input|limits:|settings: \{base|tokens:|success_reward|budget:|rules:"

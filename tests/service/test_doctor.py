@@ -11,7 +11,7 @@ from service_running import BASE, free_port
 
 from bot_orch.cli import main
 from bot_orch.log.stores.sqlite.log import SqliteLog
-from bot_orch.service.doctor import disk
+from bot_orch.service.doctor import machine
 
 AGENT = (
     '{{id: gpt, kind: openai, settings: {{base_url: "{url}", model: m-1, allow_private: true, api_key: "${{KEY}}"}}}}'
@@ -123,14 +123,14 @@ def test_a_full_disk(doctor, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(disk.os, "fsync", full)
+    monkeypatch.setattr(machine.os, "fsync", full)
     status, found = doctor("{id: a, kind: simulated}")
     assert status == 1 and "No space left" in found["disk"]["detail"]
 
 
 @pytest.mark.parametrize(("free", "state"), [(50_000_000, "failed"), (500_000_000, "warning")])
 def test_little_space(free, state, doctor, monkeypatch):
-    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     _, found = doctor("{id: a, kind: simulated}")
     assert found["disk"]["state"] == state
 

@@ -9,7 +9,7 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.service.config import parse_config
-from bot_orch.service.doctor import database
+from bot_orch.service.doctor import machine
 from bot_orch.service.objective import dollar_weight, idle_weight
 from bot_orch.service.quickstart import EndpointFound, configuration
 
@@ -79,7 +79,7 @@ def test_a_database_that_cannot_be_one(file, tmp_path, capsys):
 
 def test_a_database_without_the_right_to_write(file, tmp_path, capsys, monkeypatch):
     (tmp_path / "log.sqlite").write_bytes(b"")
-    monkeypatch.setattr(database.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(machine.os, "access", lambda path, mode: False)
     refused(capsys, file(), part="log.sqlite cannot be written", serves=False)
 
 

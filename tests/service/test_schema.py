@@ -12,9 +12,9 @@ import yaml
 from service_running import BASE
 
 from bot_orch.cli import main
+from bot_orch.cli.init import STARTER
 from bot_orch.service.config import Config, parse_config
 from bot_orch.service.operations.schema import config_schema
-from bot_orch.service.starter import STARTER
 
 ROOT = Path(__file__).parents[2]
 CHECK = jsonschema.Draft202012Validator(config_schema())

@@ -16,10 +16,10 @@ from service_running import BASE, until
 from bot_orch.core.guarantee import Certificate
 from bot_orch.errors import InvalidInputError
 from bot_orch.service import alarms
+from bot_orch.service.alarms import Watching
 from bot_orch.service.cluster import routers
 from bot_orch.service.config import BudgetConfig, WebhookConfig, parse_config
 from bot_orch.service.operations import webhooks
-from bot_orch.service.operations.watching import Watching
 from bot_orch.service.operations.webhooks import Webhooks
 
 CHAT = {"messages": [{"role": "user", "content": "PROMPT"}]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,7 +21,8 @@ from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.core.text import announced
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.log.events import as_recorded, encode_event, record_decision, record_task
 from bot_orch.log.stores.open import check_database
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
@@ -28,12 +30,13 @@ from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, Memory
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
+from bot_orch.transport import Labels
 from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
-from bot_orch.types import Agent, Outcome, Task
+from bot_orch.types import Agent, Measure, Outcome, Task
 
-__all__ = ["called_alike", "check", "make_guard", "make_orchestrator"]
+__all__ = ["called_alike", "check", "make_guard", "make_orchestrator", "warm_up"]
 
 T = TypeVar("T")
 
@@ -190,3 +193,29 @@ def called_alike(one: AgentConfig, other: AgentConfig) -> bool:
     return msgspec.structs.replace(one, canary=None, shadow=None, health=None) == msgspec.structs.replace(
         other, canary=None, shadow=None, health=None
     )
+
+
+def warm_up(config: Config) -> None:
+    """Decide and learn with a router of the same settings that is thrown away.
+
+    Imports and caches are those of the process, so a router that serves requests finds them ready.
+    """
+    r = config.router
+    router = make_orchestrator(config)
+    wanted = [None, Labels([0.5, 0.5])] if r.reference is None else [measure_from_dict(r.reference)]
+    for number, reference in enumerate(wanted):
+        for eligible in (None, router.agents[:1]):
+            with suppress(BotOrchError, TypeError, ValueError):  # a measure that this geometry does not take
+                _one_round(router, f"warm-up-{number}", reference, eligible=eligible)
+
+
+def _one_round(router: Orchestrator, name: str, reference: Measure | None, *, eligible: tuple[str, ...] | None) -> None:
+    task = Task(name, reference=reference, features=(0.0,) * (router.n_features or 0))
+    if router.settings.text is not None:
+        task = Task(name, reference=reference, text="warm up")
+        task = router.encoded(task)
+    task = as_recorded(task)
+    for outcome in (Outcome.completed(0.5, elapsed_s=1.0), Outcome.censored(elapsed_s=1.0, reason="timeout")):
+        made = router.decide(task, eligible)
+        encode_event(record_decision(made, record_task(task), eligible=eligible))
+        router.observe(made.id, outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,17 +17,16 @@ from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError
-from bot_orch.log.events import AttemptEnded, Controlled, DecisionMade, Event, FeedbackGiven, Noted
+from bot_orch.log.events import AttemptEnded, Censored, Controlled, DecisionMade, Event, FeedbackGiven, Noted
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Log
 from bot_orch.log.reconfigure import change_to
 from bot_orch.log.rollout import CONFIG_REF, CONFIG_VERSION
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog
-from bot_orch.service.build import called_alike, make_guard, make_orchestrator
+from bot_orch.service.build import called_alike, make_guard, make_orchestrator, warm_up
 from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import Config, TokenLimitsConfig
-from bot_orch.service.expiry import sweep_forever
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
@@ -41,17 +40,17 @@ from bot_orch.service.storage.groups import Group
 from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.retention import Retention, retention_of
 from bot_orch.service.storage.writer import Writer
-from bot_orch.service.warmup import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
 if TYPE_CHECKING:
     from bot_orch.service.queue.service import QueueService
 
-__all__ = ["Reloaded", "Runtime", "StartCancelledError", "digest_of"]
+__all__ = ["Reloaded", "Runtime", "StartCancelledError", "digest_of", "sweep"]
 
 _log = logging.getLogger("bot_orch.service")
 _HEALTH = "health of "
 _LOADED_S, _LOOK_S = 5.0, 0.02
+_SWEEP_AT_ONCE = 500
 
 
 class Reloaded(NamedTuple):
@@ -410,3 +409,42 @@ class Runtime:
         """Save a snapshot if one is due; after a failure it is retried after as many events."""
         every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
         return self.writer.save() if self.writer.snapshot_due(every=every, tail_s=tail_s) else None
+
+
+async def sweep_forever(runtime: Runtime) -> None:
+    """Censor decisions that pass the horizon, and save snapshots when due."""
+    while True:
+        await asyncio.sleep(min(1.0, runtime.config.router.horizon_s / 4))
+        if not runtime.ready:
+            continue
+        with suppress(StorageError):
+            while sweep(runtime) == _SWEEP_AT_ONCE:
+                await asyncio.sleep(0)
+        runtime.save_if_due()
+
+
+def sweep(runtime: Runtime) -> int:
+    """Censor decisions without an outcome at the horizon; how many."""
+    now_us = runtime.writer.now_us()
+    silent = _silent(runtime, now_us)
+    for decision_id, made_us in silent:
+        event = Censored(decision_id, (now_us - made_us) / 1e6, "horizon")
+        runtime.writer.stage(runtime.writer.stamp(), event, decision_id)
+        runtime.metrics.count("bot_orch_feedback_total", effect="censored")
+    return len(silent)
+
+
+def _silent(runtime: Runtime, now_us: int) -> list[tuple[str, int]]:
+    """Decisions without an outcome at the horizon, with their times."""
+    horizon_us = round(runtime.config.router.horizon_s * 1e6)
+    return _older_than(runtime.writer.ledger.pending.items(), now_us - horizon_us, runtime.in_flight)
+
+
+def _older_than(pending: Iterable[tuple[str, int]], limit_us: int, in_flight: Container[str]) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = []
+    for decision_id, time_us in pending:  # oldest first
+        if time_us > limit_us or len(found) == _SWEEP_AT_ONCE:
+            break
+        if decision_id not in in_flight:
+            found.append((decision_id, time_us))
+    return found

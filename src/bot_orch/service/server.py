@@ -1,11 +1,14 @@
-"""Run the application under uvicorn."""
+"""Runs the application under uvicorn; announces its address, reloads on SIGHUP, drains requests at a stop."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib.util
 import logging
+import signal
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +16,13 @@ from typing import Any
 
 from bot_orch.clock import SystemClock
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
+
+try:
+    import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+except ImportError as _error:  # pragma: no cover
+    raise MissingExtraError("the service", "service") from _error
+
 from bot_orch.log.stores.open import is_url
 from bot_orch.log.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
@@ -25,11 +35,13 @@ from bot_orch.service.config import Config
 from bot_orch.service.configuring import StoredConfig, check_exposed, starting
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.connections import Connections
 
-__all__ = ["make_server", "one_reason", "serve"]
+__all__ = ["ServiceProcess", "make_server", "one_reason", "serve"]
 
 _NEVER_S = 86_400
 _WAIT_S = 5.0  # for a router that starts or moves
+_LAST_S = 5.0  # for what is left, after the grace
 _AFTER_GRACE_S, _LONGEST_WAIT_S = 2.0, 30.0  # for the next owner, if the last one used its whole grace
 _log = logging.getLogger("bot_orch.service")
 
@@ -48,14 +60,6 @@ def make_server(
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
     reload; ``stored`` are the versions of a configuration on PostgreSQL. A ``worker`` shares them with others.
     """
-    try:
-        import uvicorn
-        from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-        from bot_orch.service.process import ServiceProcess
-        from bot_orch.service.web.connections import Connections
-    except ImportError as error:
-        raise MissingExtraError("the service", "service") from error
     check_exposed(config)
     runtime, cluster = _make_runtimes(config, worker, **options)
     app = make_app(runtime, environment, read=read, cluster=cluster, stored=stored)
@@ -183,3 +187,96 @@ def _reason(failure: Exception, config: Config) -> Exception:
         return InvalidInputError("listen", f"{where} cannot be used ({problem})", "choose another port with --port")
     what = f"{hidden(config.database)} cannot be used ({problem})"
     return InvalidInputError("database", what, "name a log of this service, or a file that it can make")
+
+
+class ServiceProcess(uvicorn.Server):
+    """A uvicorn server around a runtime.
+
+    After a signal no connection is accepted, and requests go on for ``limits.grace_s``. Then calls of agents are ended:
+    streams get an ``error`` event, other requests 503; rounds in the background continue after the restart.
+
+    Parameters
+    ----------
+    settings
+        Configuration of uvicorn.
+    runtime
+        The service.
+    worker
+        What it shares with other workers behind the same port.
+    cluster
+        The other processes of the service.
+    """
+
+    def __init__(
+        self,
+        settings: uvicorn.Config,
+        runtime: Runtime,
+        worker: Worker | None = None,
+        *,
+        cluster: Cluster | None = None,
+    ) -> None:
+        self._grace_s = runtime.config.limits.grace_s
+        settings.timeout_graceful_shutdown = max(1, round(self._grace_s + _LAST_S))
+        super().__init__(settings)
+        self._runtime, self._worker, self._cluster = runtime, worker, cluster
+        self._reloading: asyncio.Task[None] | None = None
+        self.announce: Callable[[int], None] | None = None
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Open the log, listen, and announce the port."""
+        self._heed_reloads()
+        await super().startup(sockets)
+        if self._worker is not None and self.started:
+            await self._take_post(self._worker)
+        if self._cluster is not None and self.started:
+            reach = self._worker.reach if self._worker is not None else None
+            self._cluster.listening((reach or self.servers[0].sockets[0]).getsockname()[1])
+        if self.started and self.announce is not None:
+            self.announce(self.servers[0].sockets[0].getsockname()[1])
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Drain, then stop."""
+        if self._cluster is not None:
+            await self._cluster.leave()  # first: others answer what still comes in
+        ending = asyncio.create_task(self._end_calls(), name="drain")
+        try:
+            await super().shutdown(sockets)
+        finally:
+            ending.cancel()
+
+    async def _take_post(self, worker: Worker) -> None:
+        """Answer the other workers, and stop when the parent exits."""
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_unix_server(self._protocol, sock=worker.listening))
+        if worker.reach is not None:
+            self.servers.append(await loop.create_server(self._protocol, sock=worker.reach))
+        loop.add_reader(worker.parent, self._stop_alone)
+
+    def _stop_alone(self) -> None:
+        self.should_exit = True
+
+    def _protocol(self) -> Any:
+        settings, state = self.config, self.lifespan.state
+        return settings.http_protocol_class(  # type: ignore[call-arg]
+            config=settings, server_state=self.server_state, app_state=state
+        )
+
+    async def _end_calls(self) -> None:
+        await asyncio.sleep(self._grace_s)
+        for each in self._runtime.peers.values() or (self._runtime,):
+            await each.end_calls()
+
+    def _heed_reloads(self) -> None:
+        if self._runtime.reload is not None and threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._start_reload)
+
+    def _start_reload(self) -> None:
+        self._reloading = asyncio.create_task(self._reload(), name="reload")
+
+    async def _reload(self) -> None:
+        if self._runtime.reload is None:
+            return
+        try:
+            await self._runtime.reload()  # it logs what has changed
+        except (BotOrchError, OSError) as error:
+            _log.error("reload refused; the old configuration goes on", extra={"fields": {"detail": str(error)}})

@@ -15,13 +15,12 @@ from starlette.routing import BaseRoute
 from bot_orch.service.dashboard.agents import AgentRow, agent_rows, agents_head, agents_part, agents_table
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import chart_data
-from bot_orch.service.dashboard.comparing import comparison_part
 from bot_orch.service.dashboard.decision import decision_page
 from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
 from bot_orch.service.dashboard.download import CHARTS, chart_rows, csv_text
 from bot_orch.service.dashboard.judges import judges_part, judges_table
 from bot_orch.service.dashboard.kinds import kind_counts, kinds_part
-from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
+from bot_orch.service.dashboard.parts import alarms_part, comparison_part, decisions_part, tiles_part
 from bot_orch.service.dashboard.plane import plane_of, plane_table
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader

@@ -17,7 +17,7 @@ from bot_orch.agents.kinds.anthropic import AnthropicSettings
 from bot_orch.agents.kinds.openai import OpenAISettings
 from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
-from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
+from bot_orch.service.doctor.machine import CheckFinding, failed, ok, warning
 
 __all__ = ["EndpointProbe", "ProbeResult", "ask", "ask_all", "endpoint_findings", "endpoints_in", "models_url"]
 

@@ -12,9 +12,8 @@ from bot_orch.service.build import check
 from bot_orch.service.config import load_config
 from bot_orch.service.config.documents import ConfigFile
 from bot_orch.service.config.variables import variables_in
-from bot_orch.service.doctor.database import DatabaseSeen, see_database
 from bot_orch.service.doctor.endpoints import ProbeResult, ask_all, endpoint_findings, endpoints_in
-from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
+from bot_orch.service.doctor.machine import CheckFinding, DatabaseSeen, failed, ok, see_database, warning
 from bot_orch.service.doctor.start import objective_findings, port_findings, setting_findings, version_findings
 from bot_orch.service.web.auth import Gate
 from bot_orch.strict import parse_yaml, read_text

@@ -15,9 +15,7 @@ from bot_orch.log.stores.postgres.connect import driver
 from bot_orch.service.config import Config
 from bot_orch.service.config.documents import ConfigFile, differences, digest_of_document, named_all, revision_of
 from bot_orch.service.configuring import check_exposed, superseded_by
-from bot_orch.service.doctor.database import DatabaseSeen, see_database
-from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
-from bot_orch.service.doctor.port import check_port
+from bot_orch.service.doctor.machine import CheckFinding, DatabaseSeen, check_port, failed, ok, see_database, warning
 from bot_orch.service.objective import dollar_weight, idle_prices, idle_weight, wanted_guarantee, wanted_weights
 from bot_orch.service.operations.tracing import check_traces
 
