@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 
+from bot_orch.errors import InvalidInputError
+
 DESCRIPTION = """\
 Compare what a log's router spent and earned with sending every request to one agent, and with the fixed mix of two
 agents that costs the same: dollars in total, reward and seconds per request, with confidence intervals (doubly robust).
-If the log has too little overlap with the alternative, nothing is estimated, and the exit status is 1."""
+A log of mode observe is compared with what was served instead, request by request. If the log has too little overlap
+with the alternative, nothing is estimated, and the exit status is 1."""
 EXAMPLES = """\
 examples:
   bot-orch savings bot-orch.sqlite --against large
+  bot-orch savings bot-orch.sqlite                  (of mode observe)
   bot-orch savings bot-orch.sqlite --against large small --since 2026-11-01 --confidence 0.9"""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
-    parser.add_argument("--against", nargs="+", required=True, metavar="AGENT", help="agents to compare with")
+    parser.add_argument("--against", nargs="+", metavar="AGENT", help="agents to compare with")
     parser.add_argument("--since", metavar="DATE", help="leave out earlier requests: 2026-11-30, or with a time")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="default: 0.95")
 
@@ -25,16 +29,23 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.evaluation.rounds import collect
-    from bot_orch.evaluation.savings import compare, mix_of_same_cost, served_requests
+    from bot_orch.evaluation.savings import compare, mix_of_same_cost, observed, served_requests
     from bot_orch.evaluation.spend import time_of
     from bot_orch.log.stores.open import open_whole
 
     since_us = 0 if arguments.since is None else time_of(arguments.since, "--since")
     log = open_whole(arguments.log, None)
     try:
-        requests = served_requests(collect(log, since_us))
+        rounds = collect(log, since_us)
     finally:
         log.close()
+    paired = observed(rounds, confidence=arguments.confidence)
+    if paired is not None:
+        print(f"The router, had it served, compared with\n  {paired}")  # noqa: T201
+        return 1 if paired.unknown else 0
+    if not arguments.against:
+        raise InvalidInputError("--against", "is missing", "name agents to compare with")
+    requests = served_requests(rounds)
     found = [compare(requests, name, confidence=arguments.confidence) for name in arguments.against]
     mix = mix_of_same_cost(requests)
     if mix is not None:

@@ -4,6 +4,9 @@ A request that was served by the router is compared with the doubly robust estim
 cost and earned on it: the mean of the agent on like requests, corrected on the requests that it got by chance, with
 the weight 1 / propensity. Differences are paired row by row. Requests on which the agent could not be drawn say nothing
 about it; they are left out, and counted.
+
+In mode ``observe`` the router serves nobody. A share of the requests is decided by it in the background, and the agent
+that it chooses is asked beside the one that serves: :func:`observed` compares the two answers to the same request.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Difference, LogSample, Support, out_of_fold, quantile, support
 from bot_orch.evaluation.rounds import LoggedRounds
 
-__all__ = ["Comparison", "ServedRequests", "compare", "mix_of_same_cost", "served_requests"]
+__all__ = ["Comparison", "ServedRequests", "compare", "mix_of_same_cost", "observed", "served_requests"]
 
 #: What is compared: dollars, reward and seconds of a request.
 MEASURES = ("usd", "reward", "seconds")
@@ -42,12 +45,15 @@ class ServedRequests:
         By measure, what the whole request took, other agents that were asked included; NaN if unknown.
     first
         By measure, what the agent that was asked first took.
+    ids
+        Of the first decisions.
     """
 
     agents: tuple[str, ...]
     logged: LogSample
     served: Mapping[str, Floats]
     first: Mapping[str, Floats]
+    ids: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.logged)
@@ -57,7 +63,8 @@ class ServedRequests:
 class Comparison:
     """The router less an alternative, per request, by measure; ``n`` requests were compared, ``left_out`` could not be.
 
-    ``unknown`` says why nothing is known, where the alternative was drawn too rarely.
+    ``unknown`` says why nothing is known, where the alternative was drawn too rarely. Totals are of ``total`` requests,
+    by default of the ``n`` compared ones.
     """
 
     name: str
@@ -66,11 +73,12 @@ class Comparison:
     left_out: int
     differences: Mapping[str, Difference]
     unknown: str = ""
+    total: int | None = None
 
     def total_usd(self) -> Difference | None:
-        """Dollars of all compared requests."""
-        found = self.differences.get("usd")
-        return None if found is None else Difference(*(self.n * each for each in (found.value, found.low, found.high)))
+        """Dollars of all requests."""
+        found, n = self.differences.get("usd"), self.n if self.total is None else self.total
+        return None if found is None else Difference(*(n * each for each in (found.value, found.low, found.high)))
 
     def __str__(self) -> str:
         if self.unknown:
@@ -83,15 +91,42 @@ class Comparison:
                 each = self.differences[name]
                 parts.append(f"{unit} {each.value:+.3f} +- {_half(each):.3f}")
         rest = f" ({self.left_out} more requests could not have gone to it)" if self.left_out else ""
-        return f"{self.name}, {self.n} requests: {'; '.join(parts)}{rest}"
+        n = f"{self.n} of {self.total}" if self.total is not None else str(self.n)
+        return f"{self.name}, {n} requests: {'; '.join(parts)}{rest}"
 
 
-def served_requests(rounds: LoggedRounds) -> ServedRequests:
+def observed(rounds: LoggedRounds, *, confidence: float = 0.95) -> Comparison | None:
+    """The router less the agents that served in mode ``observe``, paired by request; None without such requests.
+
+    Where the router chose the agent that served, nothing differs. A request whose answers were not both judged is left
+    out of the comparison of rewards.
+    """
+    served = {event.task.id: event for event in rounds.made if event.by == "observe" and not event.round}
+    if not served:
+        return None
+    requests = served_requests(rounds, shadows=True)
+    places = {one: place for place, one in enumerate(requests.ids)}
+    chosen = [event for event in rounds.made if event.by == "shadow" and not event.round and event.task.id in served]
+    one = np.array([places[event.id] for event in chosen], dtype=int)
+    other = np.array([places[served[event.task.id].id] for event in chosen], dtype=int)
+    same = np.array([event.agent == served[event.task.id].agent for event in chosen], dtype=bool)
+    differences: dict[str, Difference] = {}
+    for name in MEASURES:
+        gap = np.where(same, 0.0, requests.served[name][one] - requests.served[name][other])
+        gap = gap[np.isfinite(gap)]
+        if len(gap) >= _LEAST_EFFECTIVE:
+            differences[name] = _mean_interval(gap, confidence)
+    unknown = "" if differences else f"{len(chosen)} requests were compared, {_LEAST_EFFECTIVE:.0f} are needed"
+    name = "what was served (mode observe)"
+    return Comparison(name, len(chosen), left_out=0, differences=differences, unknown=unknown, total=len(served))
+
+
+def served_requests(rounds: LoggedRounds, *, shadows: bool = False) -> ServedRequests:
     """The requests of a log: decisions for which one agent took over from another are one request.
 
-    A call whose dollars were not reported costs its agent's price.
+    A call whose dollars were not reported costs its agent's price. ``shadows``: also the tasks of shadow calls.
     """
-    keep = [index for index, event in enumerate(rounds.made) if not event.round and event.by != "shadow"]
+    keep = [index for index, event in enumerate(rounds.made) if not event.round and (shadows or event.by != "shadow")]
     followers: dict[str, list[str]] = {}
     for event in rounds.made:
         if event.round:
@@ -106,7 +141,7 @@ def served_requests(rounds: LoggedRounds) -> ServedRequests:
     served = {name: np.array([_sum(known, chain) for chain in chains]) for name, known in spent.items()}
     first["reward"] = np.array([rounds.rewards.get(one, np.nan) for one in ids])
     served["reward"] = np.array([rounds.rewards.get(chain[-1], np.nan) for chain in chains])
-    return ServedRequests(rounds.agents, rounds.decided(keep), served, first)
+    return ServedRequests(rounds.agents, rounds.decided(keep), served, first, tuple(ids))
 
 
 def compare(requests: ServedRequests, target: Floats | str, *, name: str = "", confidence: float = 0.95) -> Comparison:
@@ -181,9 +216,12 @@ def _difference(
     q, at = out_of_fold(logged), np.arange(int(rows.sum()))
     w = target[rows][at, logged.agent] / logged.propensities[at, logged.agent]
     other = (target[rows] * q).sum(axis=1) + w * (logged.reward - q[at, logged.agent])
-    gap = served[rows] - other
-    half = quantile(confidence) * float(gap.std(ddof=1)) / math.sqrt(len(gap))
-    return Difference(float(gap.mean()), float(gap.mean()) - half, float(gap.mean()) + half)
+    return _mean_interval(served[rows] - other, confidence)
+
+
+def _mean_interval(gap: Floats, confidence: float) -> Difference:
+    mean, half = float(gap.mean()), quantile(confidence) * float(gap.std(ddof=1)) / math.sqrt(len(gap))
+    return Difference(mean, mean - half, mean + half)
 
 
 def _shares(agents: tuple[str, ...], target: Floats | str) -> Floats:

@@ -40,7 +40,7 @@ from bot_orch.service.storage.groups import Group
 from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.retention import Retention, retention_of
 from bot_orch.service.storage.writer import Writer
-from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
+from bot_orch.service.work import BackgroundTasks, DecisionsInFlight, ShadowAllowance
 
 if TYPE_CHECKING:
     from bot_orch.service.queue.service import QueueService
@@ -122,6 +122,7 @@ class Runtime:
         self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self._canaries: dict[str, float] = {}
         self.shadows: dict[str, float] = {}
+        self.shadow_allowance = ShadowAllowance()
         self.prepare: Callable[[Runtime], Awaitable[None]] | None = None  # gives it the newest settings, at its start
         self.version = 0  # of a stored configuration
 

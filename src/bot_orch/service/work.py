@@ -7,7 +7,10 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["BackgroundTasks", "DecisionsInFlight"]
+__all__ = ["BackgroundTasks", "DecisionsInFlight", "ShadowAllowance"]
+
+_DAY_S = 86_400.0
+_BURST = 0.04  # of a day's dollars may be spent at once; the rest accrues evenly
 
 
 class BackgroundTasks:
@@ -91,3 +94,31 @@ class DecisionsInFlight:
 
     def __len__(self) -> int:
         return len(self._own)
+
+
+class ShadowAllowance:
+    """Dollars for shadow calls, which accrue over the day; there are none at first, so that a restart grants nothing.
+
+    Examples
+    --------
+    >>> allowance = ShadowAllowance()
+    >>> allowance.take(0.01, 1, 5.0), allowance.take(0.01, 600_000_000, 5.0)
+    (False, True)
+    """
+
+    def __init__(self) -> None:
+        self._usd, self._now_us = 0.0, 0
+
+    def take(self, usd: float, now_us: int, per_day: float) -> bool:
+        """Take the expected dollars of a call if they are there."""
+        elapsed_us = max(0, now_us - self._now_us) if self._now_us else 0
+        accrued = (1.0 - _BURST) * per_day * elapsed_us / (1e6 * _DAY_S)
+        self._usd, self._now_us = min(self._usd + accrued, _BURST * per_day), now_us
+        if per_day <= 0.0 or usd > self._usd:
+            return False
+        self._usd -= usd
+        return True
+
+    def settle(self, expected: float, spent: float) -> None:
+        """Replace the expected dollars of a call by what it cost."""
+        self._usd += expected - spent

@@ -65,7 +65,8 @@ def carries(config: Config) -> bool:
 
 def sees_text(config: Config) -> bool:
     """Whether a router's owner needs the texts of chats and answers, for judges, audits or shadow calls."""
-    return bool(config.judges or config.audit is not None or any(each.shadow is not None for each in config.agents))
+    shadows = config.router.shadow is not None or any(each.shadow is not None for each in config.agents)
+    return bool(config.judges or config.audit is not None or shadows)
 
 
 class OwnedHereError(Exception):

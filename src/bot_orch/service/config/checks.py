@@ -146,6 +146,8 @@ def _check_one(config: Config) -> None:
     if config.router.minimise is not None and config.router.subject_to.quality_within is None:
         remedy = "add quality_within, such as 0.02; without it the cheapest agent would do everything"
         raise InvalidInputError("config.router.subject_to", "has no quality_within beside minimise", remedy)
+    named.append(("shadow.baseline", None if config.router.shadow is None else config.router.shadow.baseline))
+    _check_shadow(config)
     for where, name in named:
         if name is not None and name not in ids:
             near = difflib.get_close_matches(name, ids, 1)
@@ -185,6 +187,25 @@ def _check_rollout(agent: AgentConfig, where: str) -> None:
     if path is not None and (agent.kind != "openai" or not path.startswith("/")):
         problem, remedy = f"is {path!r}, of kind {agent.kind}", "write /path for kind openai, or leave it out"
         raise InvalidInputError(f"{where}.health.path", problem, remedy)
+
+
+def _check_shadow(config: Config) -> None:
+    """Refuse comparisons without an effect, and a guarantee that could not see its rewards."""
+    router = config.router
+    if router.mode == "observe" and router.shadow is None:
+        remedy = "write shadow: {baseline: ..., usd_per_day: ...}"
+        raise InvalidInputError("config.router.shadow", "is missing in mode observe", remedy)
+    if router.shadow is not None and len(config.agents) < 2:
+        raise InvalidInputError("config.router.shadow", "has no other agent to ask", "add one, or remove shadow")
+    if not router.guarantee:
+        return
+    if router.mode == "observe":
+        remedy = "remove guarantee until mode is serve"
+        raise InvalidInputError("config.router.guarantee", "has no effect in mode observe", remedy)
+    if router.shadow is not None and router.shadow.judge is not None:
+        problem = "needs a reward of every answer, and shadow.judge compares a share of them"
+        remedy = "remove shadow.judge and add a judge that sees every answer, or remove guarantee"
+        raise InvalidInputError("config.router.guarantee", problem, remedy)
 
 
 def check_numbers(config: Config) -> None:

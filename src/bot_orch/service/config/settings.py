@@ -20,6 +20,7 @@ __all__ = [
     "AgentConfig",
     "AlignmentConfig",
     "AuditConfig",
+    "BesideConfig",
     "BudgetConfig",
     "CacheConfig",
     "ClusterConfig",
@@ -192,6 +193,16 @@ class AbConfig(_Part, frozen=True, kw_only=True):
     share: Annotated[float, _is("Share of the decisions that it makes.")] = 0.5
 
 
+class BesideConfig(_Part, frozen=True, kw_only=True):
+    """Answers to compare with those that are served, in the background."""
+
+    baseline: Annotated[str, _is("The agent that the router is compared with; in mode `observe` it serves.")]
+    usd_per_day: Annotated[float, _is("Dollars a day for these answers, spread over the day.", 0)]
+    judge: Annotated[
+        str | None, _is("A judge of kind `pairwise`, which compares both answers; without it judges see each alone.")
+    ] = None
+
+
 class RouterConfig(_Part, frozen=True, kw_only=True):
     """How agents are chosen and how outcomes count."""
 
@@ -274,6 +285,17 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
             "the baseline is certified."
         ),
     ] = {}
+    mode: Annotated[
+        Literal["serve", "observe"],
+        _is(
+            "`observe`: the baseline serves, or the agent that the request names; the router decides in the "
+            "background, and `shadow` asks those that it would have chosen."
+        ),
+    ] = "serve"
+    shadow: Annotated[
+        BesideConfig | None,
+        _is("Answers beside the one served: the baseline's, or in mode `observe` the router's choice."),
+    ] = None
     ab: Annotated[AbConfig | None, _is("Another policy that makes a share of the decisions.")] = None
 
 

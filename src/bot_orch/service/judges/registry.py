@@ -17,6 +17,7 @@ from bot_orch.service.judges.checks import RegexCheck, RegexSettings, SchemaChec
 from bot_orch.service.judges.functions import FunctionJudge, FunctionSettings
 from bot_orch.service.judges.implicit import ImplicitSettings
 from bot_orch.service.judges.models import ModelJudge, ModelSettings
+from bot_orch.service.judges.pairs import PairwiseSettings
 from bot_orch.service.judges.programs import Program, ProgramSettings, UnitTest, UnitTestSettings
 
 __all__ = [
@@ -61,6 +62,7 @@ JudgeSettings = (
     | UnitTestSettings
     | ThumbsSettings
     | ImplicitSettings
+    | PairwiseSettings
 )
 JUDGE_KINDS: Mapping[str, type[JudgeSettings]] = MappingProxyType(
     {
@@ -72,6 +74,7 @@ JUDGE_KINDS: Mapping[str, type[JudgeSettings]] = MappingProxyType(
         "unit_test": UnitTestSettings,
         "thumbs": ThumbsSettings,
         "implicit": ImplicitSettings,
+        "pairwise": PairwiseSettings,
     }
 )
 
@@ -94,7 +97,7 @@ def judge_settings(judge: JudgeConfig) -> JudgeSettings:
 
 
 def make_judge(judge: JudgeConfig, guard: Callable[[], Guard | None]) -> AnswerJudge | None:
-    """Build a judge of answers; None for kinds that wait for external reports (``thumbs``, ``implicit``).
+    """Build a judge of answers; None for kinds that wait for reports (``thumbs``, ``implicit``), and for ``pairwise``.
 
     ``guard`` returns the agent that a judge of kind ``llm`` asks.
     """
@@ -128,16 +131,35 @@ def check_judges(config: Config) -> None:
             raise InvalidInputError(f"{where}.name", f"is {judge.name!r}", f"choose another name than {taken}")
         settings = judge_settings(judge)
         agents = [agent.id for agent in config.agents]
-        if isinstance(settings, ModelSettings) and isinstance(settings.agent, str) and settings.agent not in agents:
+        asked = settings.agent if isinstance(settings, ModelSettings | PairwiseSettings) else None
+        if isinstance(asked, str) and asked not in agents:
             known = ", ".join(agents)
-            raise InvalidInputError(
-                f"{where}.settings.agent", f"{settings.agent!r} is not an agent", f"choose from {known}"
-            )
+            raise InvalidInputError(f"{where}.settings.agent", f"{asked!r} is not an agent", f"choose from {known}")
         make_judge(judge, lambda: None)
     _check_audit(config, names)
+    _check_pairs(config)
     if names and (config.router.reward or {}).get("id") == "survival":
         remedy = "remove router.reward, which computes rewards from times"
         raise InvalidInputError("config.judges", "cannot count", remedy)
+
+
+def _check_pairs(config: Config) -> None:
+    """Require that a judge of pairs gets pairs, and that somebody judges the answers of the comparison."""
+    shadow, kinds = config.router.shadow, {judge.name: judge.kind for judge in config.judges}
+    named = None if shadow is None else shadow.judge
+    for name, kind in kinds.items():
+        if kind == "pairwise" and name != named:
+            remedy = f"write router.shadow: {{baseline: ..., usd_per_day: ..., judge: {name}}}"
+            raise InvalidInputError(f"config.judges.{name}", "judges pairs, and gets none", remedy)
+    if shadow is None:
+        return
+    if named is not None and kinds.get(named) != "pairwise":
+        known = ", ".join(name for name, kind in kinds.items() if kind == "pairwise") or "none is configured"
+        problem = f"{named!r} is no judge of kind pairwise"
+        raise InvalidInputError("config.router.shadow.judge", problem, f"choose one ({known}), or leave it out")
+    if named is None and not set(kinds.values()) - {"thumbs", "implicit"}:
+        remedy = "name a judge of kind pairwise, or add a judge that sees every answer"
+        raise InvalidInputError("config.router.shadow.judge", "is missing: nothing would judge the answers", remedy)
 
 
 def _check_audit(config: Config, names: list[str]) -> None:
@@ -147,5 +169,5 @@ def _check_audit(config: Config, names: list[str]) -> None:
     if audit.by not in ("human", "caller", *names):
         raise InvalidInputError("config.audit.by", f"is {audit.by!r}", "write human, caller or the name of a judge")
     kinds = {judge.name: judge.kind for judge in config.judges}
-    if kinds.get(audit.by) in ("thumbs", "implicit"):
+    if kinds.get(audit.by) in ("thumbs", "implicit", "pairwise"):
         raise InvalidInputError("config.audit.by", f"is of kind {kinds[audit.by]}", "name a judge that can be asked")

@@ -5,32 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import SurvivalReward
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.errors import InvalidInputError
 from bot_orch.log.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.log.ids import outside, time_ordered_id
-from bot_orch.rng import derive_key, uniform
 from bot_orch.service.guardrails import refusal
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.judging.completions import is_noted
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
-from bot_orch.service.problems import Problem, StorageError
+from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import NEXT_DECISION
 from bot_orch.service.routing.failures import FINAL, problem_of_round
 from bot_orch.service.routing.midstream import PartialAnswer
-from bot_orch.service.routing.rules import RoutingConstraints
+from bot_orch.service.routing.rules import ANY, RoutingConstraints
+from bot_orch.service.routing.shadows import beside, drawn_shadows, unseen
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
@@ -39,7 +39,6 @@ from bot_orch.types import Measure, Outcome
 __all__ = ["AnswerFrame", "ChatTask", "Round", "round_of", "unknown_model"]
 
 _log = logging.getLogger("bot_orch.rounds")
-_SHADOW = "shadow"
 _LEAST_S = 1e-3
 
 
@@ -75,6 +74,10 @@ class Round:
         The time that agents took: what is left of the round's is the service's own.
     partial
         What the client has of a streamed answer.
+    served
+        Of a comparison: the agent whose answer the caller gets.
+    answered, spent_usd
+        Whether an agent has answered, and the dollars of its answer and of failed attempts.
     """
 
     runtime: Runtime
@@ -94,8 +97,13 @@ class Round:
     waited_s: float = 0.0
     meter: AgentMeter = field(default_factory=AgentMeter)
     partial: PartialAnswer = field(init=False)
+    served: str = ""
+    answered: bool = False
+    spent_usd: float = 0.0
     _stops: bool = False  # the agent gets less than the deadline, so that another one can be asked
     _group: Group | None = None
+    _compared: bool = False  # another agent is asked, too
+    _usage: Usage | None = None  # of the answer
     _known: DecisionMade | None = None  # the last decision, once it is on disk
 
     def __post_init__(self) -> None:
@@ -105,6 +113,9 @@ class Round:
         """Call agents until one answers; returns the answer."""
         while True:
             decision = await self._next()
+            if decision.agent == self.served:
+                self._report(decision.id, Outcome(False, None, None, "not_applicable"))
+                return CallReply()
             begun = time.perf_counter()
             try:
                 with self._watching(decision):
@@ -162,7 +173,21 @@ class Round:
             "x-bot-orch-propensity": repr(self._known.propensity),
             "x-bot-orch-policy": self._known.policy,
             "x-bot-orch-attempts": str(len(self.decisions)),
+            **self._dollars(),
         }
+
+    def _dollars(self) -> dict[str, str]:
+        """Dollars of a complete answer, and what the baseline would have cost: with as many tokens, if these are known.
+
+        A stream has headers before it has costs.
+        """
+        runtime, settings = self.runtime, self.runtime.config.router
+        found = {"x-bot-orch-cost-usd": f"{self.spent_usd:.8g}"} if self.answered else {}
+        baseline = settings.guarantee.get("baseline") or (settings.shadow.baseline if settings.shadow else None)
+        if baseline in runtime.guards:
+            usage = self._usage or self.constraints.size.usage()
+            found["x-bot-orch-baseline-usd"] = f"{runtime.guards[baseline].price.cost(usage):.8g}"
+        return found
 
     def frame(self) -> AnswerFrame:
         """The metadata of the answer."""
@@ -202,11 +227,36 @@ class Round:
 
     def _start_shadows(self, event: DecisionMade) -> None:
         """Ask other agents too, in the background; their answers are logged but not returned."""
-        for name in _drawn_shadows(self.runtime, event):
-            constraints = msgspec.structs.replace(self.constraints, shadow=name, session=None, token="", tenant="")
-            call = replace(self.call, stream=False, carrier=None)
-            twin = Round(self.runtime, self.record, constraints, call=call, text=self.text)
-            self.runtime.background.start(f"shadow {name} {event.id}", _unseen(twin.run(), self.runtime, name))
+        for name in drawn_shadows(self.runtime, event):
+            twin = self._twin(name)
+            self.runtime.background.start(f"shadow {name} {event.id}", unseen(twin, name))
+        compared = beside(self.runtime, event, self.constraints)
+        self._compared = compared is not None
+        if compared is not None:
+            self.runtime.background.start(f"shadow {event.id}", self._compare(event, *compared))
+
+    def _twin(self, shadow: str) -> Round:
+        """The same task for another agent, or for any; nobody waits for its answer."""
+        constraints = msgspec.structs.replace(self.constraints, shadow=shadow, session=None, token="", tenant="")
+        if shadow == ANY:
+            constraints = msgspec.structs.replace(constraints, eligible=None)
+        call = replace(self.call, stream=False, carrier=None)
+        return Round(self.runtime, self.record, constraints, call=call, text=self.text)
+
+    async def _compare(self, served: DecisionMade, shadow: str, expected_usd: float) -> None:
+        """Ask an agent beside the one of ``served``; the router's own choice of that one needs no second call."""
+        twin = self._twin(shadow)
+        twin.served = served.agent
+        await unseen(twin, shadow)
+        self.runtime.shadow_allowance.settle(expected_usd, twin.spent_usd)
+        if not twin.answered:
+            self._not_judged(served)
+
+    def _not_judged(self, decision: DecisionMade) -> None:
+        """Where answers are judged in pairs, one without a pair has no outcome; a later report still replaces that."""
+        shadow = self.runtime.config.router.shadow
+        if shadow is not None and shadow.judge is not None:
+            self._report(decision.id, Outcome(False, None, None, "not_applicable"))
 
     async def _on_disk(self) -> None:
         """Wait until the last decision is on disk and may be returned to the caller."""
@@ -264,6 +314,8 @@ class Round:
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
         self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
+        self.answered, self._usage = True, reply.usage
+        self.spent_usd += reply.cost_usd
         default = reply.reward is None
         reward = self.runtime.config.router.success_reward if default else reply.reward
         timed = isinstance(self.runtime.ledger.router.reward, SurvivalReward)  # it learns from times alone
@@ -272,6 +324,8 @@ class Round:
             self._report(decision.id, reply.outcome(reward), judge=own, default=default and reward is not None)
         elif reply.measure is not None:
             self._show(decision.id, reply.measure)
+        elif not self._compared and not self.constraints.shadow:
+            self._not_judged(decision)
 
     async def _screened(self, decision: DecisionMade, reply: CallReply) -> CallReply:
         """The answer after the guardrails; a refusal is a separate outcome and ends the round."""
@@ -299,6 +353,7 @@ class Round:
         reason = "not_applicable" if rejected else meaning.reason
         self._report(decision.id, Outcome(False, reward, failure.elapsed_s, reason))
         self.failures.append(failure)
+        self.spent_usd += sum(attempt.cost_usd for attempt in failure.attempts)
         self.calls += sum(attempt.ending.meaning.attempted for attempt in failure.attempts)
         settings = self.runtime.config.router
         spent = len(self.decisions) >= settings.attempts or self.calls >= settings.max_calls
@@ -377,32 +432,6 @@ def _allowance(
         return _Allowance(left_s)
     seconds = max(router.patience(decision.decision(), left_s, eligible=others), _LEAST_S)
     return _Allowance(min(seconds, left_s), seconds < left_s)
-
-
-def _drawn_shadows(runtime: Runtime, decision: DecisionMade) -> list[str]:
-    """Agents to call in addition to the decision's, each drawn with its own rate from a separate random stream."""
-    rollout, seed = runtime.ledger.rollout, runtime.config.router.seed
-    if not runtime.shadows or runtime.stopping or runtime.ledger.kill_switch or runtime.config.router.kill_switch:
-        return []
-    return [
-        name
-        for name, rate in runtime.shadows.items()
-        if name not in rollout.drained
-        and name in runtime.guards
-        and runtime.guards[name].available
-        and uniform(derive_key(seed, _SHADOW, name), decision.counter) < rate
-    ]
-
-
-async def _unseen(work: Awaitable[object], runtime: Runtime, agent: str) -> None:
-    """Await a shadow call; a failure is logged and has no other effect."""
-    runtime.metrics.count("bot_orch_shadow_calls_total", agent=agent)
-    try:
-        await work
-    except (Problem, StorageError):
-        return
-    except BotOrchError as error:
-        _log.warning("shadow call failed", extra={"fields": {"agent": agent, "detail": str(error)}})
 
 
 class ChatTask(msgspec.Struct, frozen=True, array_like=True):

@@ -22,8 +22,10 @@ from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.requests import RequestSize
 
-__all__ = ["Eligibility", "RoutingConstraints", "expected_usd", "narrow"]
+__all__ = ["ANY", "Eligibility", "RoutingConstraints", "expected_usd", "narrow"]
 
+#: A shadow call to whom the router would choose.
+ANY = "*"
 _NO_BUDGET = BudgetConfig()
 _NO_SIZE, _NO_NEEDS = RequestSize(), Needs()
 _OVER_BUDGET = "over budget"
@@ -217,10 +219,12 @@ def _narrow(
     guards: Mapping[str, Guard],
     now_us: int,
 ) -> None:
-    if constraints.shadow:
+    if constraints.shadow not in ("", ANY):
         found.keep([constraints.shadow], "not the shadow")
     if constraints.eligible is not None:
         found.keep(constraints.eligible, "not requested")
+    if settings.mode == "observe" and settings.shadow is not None and not constraints.shadow:
+        _observe(found, constraints, settings.shadow.baseline)
     found.drop(ledger.rollout.drained, "draining")
     for rule in settings.rules:
         if rule.kind is None or rule.kind == constraints.kind:
@@ -244,6 +248,14 @@ def _narrow(
             found.by = "sticky"
     if constraints.shadow:
         found.by = "shadow"
+
+
+def _observe(found: Eligibility, constraints: RoutingConstraints, baseline: str) -> None:
+    """Keep the baseline, unless the request names agents or the baseline cannot be asked."""
+    if constraints.eligible is None and baseline in found.left:
+        found.keep([baseline], "observing")
+    if constraints.eligible is not None or baseline in found.left:
+        found.by = "observe"
 
 
 def _apply(found: Eligibility, rule: RuleConfig) -> None:

@@ -1,0 +1,203 @@
+"""Mode observe: the baseline serves, the router decides in the background, and some answers are compared."""
+
+import asyncio
+import math
+
+import numpy as np
+import pytest
+from service_running import until
+
+from bot_orch.agents.base import CallReply
+from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.rounds import collect
+from bot_orch.evaluation.savings import observed
+from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
+from bot_orch.service.config import parse_config
+from bot_orch.service.judges.answer import AnswerGiven
+from bot_orch.service.judges.pairs import PairwiseJudge, PairwiseSettings
+
+CONFIG = """
+version: 1
+database: {database}
+listen: {{host: 127.0.0.1, port: {port}}}
+router: {{policy: auto, seed: 4, floor: 0.05, ROUTER}}
+JUDGES
+agents:
+  - {{id: short, kind: python, settings: {{path: "judging_fixtures:short"}}, price: {{per_call_usd: 0.001}}}}
+  - {{id: long, kind: python, settings: {{path: "judging_fixtures:long"}}, price: {{per_call_usd: 0.01}}}}
+"""
+LENGTH = 'judges: [{{name: length, kind: python, settings: {{path: "judging_fixtures:long_is_good"}}}}]'
+PAIRS = (
+    "judges: [{{name: pairs, kind: pairwise, settings: {{agent: {{kind: python, settings: "
+    '{{path: "judging_fixtures:longer_is_better"}}}}}}}}]'
+)
+CHAT = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
+
+
+def config(judges=LENGTH, *, mode="observe", usd_per_day=1e9, judge=""):
+    shadow = f"{{{{baseline: long, usd_per_day: {usd_per_day:.0f}{judge}}}}}"
+    return CONFIG.replace("ROUTER", f"mode: {mode}, shadow: {shadow}").replace("JUDGES", judges)
+
+
+def chats(service, n, **more):
+    answers = [service.post("/v1/chat/completions", {**CHAT, **more}) for _ in range(n)]
+    assert {each.status for each in answers} == {200}
+    until(lambda: not any(name.startswith(("shadow", "judge ")) for name in service.runtime.background))
+    return answers
+
+
+def events(path):
+    return [row.event() for row in open_log(str(path)).read()]
+
+
+def made(path):
+    return [event for event in events(path) if isinstance(event, DecisionMade)]
+
+
+def test_the_baseline_serves_and_the_choice_of_the_router_is_asked_beside_it(start, tmp_path):
+    service = start(config())
+    answers = chats(service, 80)
+    assert {each.headers["x-bot-orch-agent"] for each in answers} == {"long"}
+    service.stop()
+    found = made(tmp_path / "log.sqlite")
+    shadows = [event for event in found if event.by == "shadow"]
+    assert sum(event.by == "observe" for event in found) == 80
+    assert len(shadows) >= 78, "all but the first, before dollars have accrued"
+    assert {event.agent for event in shadows} == {"short", "long"}
+    assert all(event.propensity < 1.0 for event in shadows), "drawn by the router"
+    log = open_log(str(tmp_path / "log.sqlite"))
+    compared = observed(collect(log))
+    assert compared.n == len(shadows)
+    share = sum(event.agent == "short" for event in shadows) / len(shadows)
+    assert compared.differences["usd"].value == pytest.approx(-0.009 * share)
+    assert compared.differences["reward"].value == pytest.approx(-0.8 * share)
+    assert compared.total_usd().value == pytest.approx(-0.009 * share * 80)
+    assert "80 requests: $" in str(compared) and "less" in str(compared)
+    assert replay(log).ok
+
+
+def test_a_request_gets_the_agent_that_it_names(start):
+    service = start(config())
+    assert chats(service, 3, model="short")[-1].headers["x-bot-orch-agent"] == "short"
+
+
+def test_no_more_is_spent_on_comparisons_than_the_cap(start, tmp_path):
+    service = start(config(usd_per_day=1))
+    chats(service, 30)
+    service.stop()
+    assert [event.by for event in made(tmp_path / "log.sqlite")] == ["observe"] * 30, "a cent takes 15 minutes"
+
+
+def test_a_router_that_serves_is_compared_with_the_baseline(start, tmp_path):
+    service = start(config(mode="serve"))
+    chats(service, 60)
+    service.stop()
+    found = made(tmp_path / "log.sqlite")
+    beside = [event for event in found if event.by == "shadow"]
+    assert beside and {event.agent for event in beside} == {"long"}
+    other = {event.task.id for event in found if event.by == "policy" and event.agent == "short"}
+    assert {event.task.id for event in beside} <= other
+
+
+def test_a_judge_of_pairs_rewards_both_answers_and_others_stay_without(start, tmp_path):
+    service = start(config(PAIRS, judge=", judge: pairs"))
+    chats(service, 40)
+    until(lambda: not service.runtime.ledger.pending)
+    service.stop()
+    found = made(tmp_path / "log.sqlite")
+    rewards = {
+        event.decision_id: event.reward
+        for event in events(tmp_path / "log.sqlite")
+        if isinstance(event, FeedbackGiven) and event.judge == "pairs"
+    }
+    short = {event.task.id: event.id for event in found if event.by == "shadow" and event.agent == "short"}
+    assert short
+    assert {rewards[one] for one in short.values()} == {0.0}
+    served = {event.id: event.task.id for event in found if event.by == "observe"}
+    assert {served[one]: value for one, value in rewards.items() if one in served} == dict.fromkeys(short, 1.0)
+
+
+def test_answers_tell_their_dollars_and_the_baselines(start):
+    service = start(config())
+    (answer,) = chats(service, 1, model="short")
+    assert float(answer.headers["x-bot-orch-cost-usd"]) == 0.001
+    assert float(answer.headers["x-bot-orch-baseline-usd"]) == 0.01
+
+
+@pytest.mark.parametrize(
+    ("router", "judges", "message"),
+    [
+        ("mode: observe", "", "router.shadow: is missing in mode observe"),
+        ("shadow: {baseline: a, usd_per_day: 1}", "", "router.shadow.judge: is missing: nothing would judge"),
+        ("shadow: {baseline: c, usd_per_day: 1}", "", "router.shadow.baseline: 'c' is not an agent"),
+        ("shadow: {baseline: a, usd_per_day: 1, judge: x}", "", "'x' is no judge of kind pairwise"),
+        ("floor: 0.1", "{name: p, kind: pairwise, settings: {agent: a}}", "judges pairs, and gets none"),
+        (
+            "guarantee: {baseline: a, loss_at_most: 0.1}, shadow: {baseline: a, usd_per_day: 1, judge: p}",
+            "{name: p, kind: pairwise, settings: {agent: a}}",
+            "router.guarantee: needs a reward of every answer",
+        ),
+        (
+            "mode: observe, guarantee: {baseline: a, loss_at_most: 0.1}, shadow: {baseline: a, usd_per_day: 1}",
+            "{name: r, kind: regex, settings: {pattern: x}}",
+            "router.guarantee: has no effect in mode observe",
+        ),
+    ],
+)
+def test_comparisons_without_effect_are_refused(router, judges, message):
+    from bot_orch.service.build import check
+
+    agents = "[{id: a, kind: simulated}, {id: b, kind: simulated}]"
+    with pytest.raises(InvalidInputError) as refused:
+        check(parse_config(f"version: 1\nrouter: {{{router}}}\njudges: [{judges}]\nagents: {agents}"))
+    assert message in str(refused.value)
+
+
+class Biased:
+    """A judge of pairs that sees two numbers, prefers the larger one with some noise, and often the first place."""
+
+    def __init__(self, first):
+        self.first, self.rng = first, np.random.default_rng(1)
+
+    async def call(self, request):
+        text = request.messages[1]["content"]
+        a, b = (float(text.partition(f"<answer_{each}>\n")[2].partition("\n")[0]) for each in "AB")
+        if self.rng.random() < self.first:
+            return CallReply("better: A")
+        better = self.rng.random() < 1.0 / (1.0 + math.exp(b - a))
+        return CallReply("better: A" if better else "better: B")
+
+
+async def preferences(first, n=400):
+    guard = Biased(first)
+    judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
+    one, other = AnswerGiven("d-1", "one", text="1.0"), AnswerGiven("d-2", "other", text="0.0")
+    values = [await judge.preference(one, other) for _ in range(n)]
+    back = [await judge.preference(other, one) for _ in range(n)]
+    return judge, sum(values) / n, sum(back) / n
+
+
+@pytest.mark.parametrize("first", [0.0, 0.6])
+def test_the_order_of_two_answers_is_measured_and_cancels(first):
+    judge, value, back = asyncio.run(preferences(first))
+    fair = (1.0 - first) / (1.0 + math.exp(-1.0)) + 0.5 * first
+    assert value == pytest.approx(fair, abs=0.05)
+    assert value + back == pytest.approx(1.0, abs=0.05)
+    assert judge.bias.value == pytest.approx(0.5 * first, abs=0.05)
+
+
+def test_one_order_alone_would_be_biased():
+    """The control: the verdict of the call that shows an answer first."""
+
+    async def verdicts(n=300):
+        guard = Biased(0.6)
+        judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
+        one, other = AnswerGiven("d-1", "one", text="0.0"), AnswerGiven("d-2", "other", text="0.0")
+        alone = [await judge._verdict(one, other) for _ in range(n)]
+        return sum(alone) / n, sum([await judge.preference(one, other) for _ in range(n)]) / n
+
+    alone, both = asyncio.run(verdicts())
+    assert alone > 0.7
+    assert both == pytest.approx(0.5, abs=0.06)
