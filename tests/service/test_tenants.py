@@ -325,7 +325,6 @@ def test_service_wide_routes_and_counts_are_not_for_tenants(service, acme, beta,
         ("GET", "/v1/admin/state"),
         ("GET", "/metrics"),
         ("GET", "/v1/judges"),
-        ("GET", "/v1/ab"),
     ):
         answer = acme.ask(method, path, {"agent": "quick"} if "kill" in path else None)
         assert (answer.status, answer.json()["error"]["code"]) == (403, "service_wide"), path

@@ -16,7 +16,6 @@ from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
-from bot_orch.core.ab import SplitTest
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
@@ -24,9 +23,8 @@ from bot_orch.core.text import announced
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.events import as_recorded, encode_event, record_decision, record_task
 from bot_orch.log.stores.open import check_database
-from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
-from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
+from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, check_keys
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
@@ -47,7 +45,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
     agents = [_agent(each) for each in config.agents]
     router = Orchestrator(
         agents,
-        _policy(r),
+        make_policy(r.policy, **r.settings),
         lambda_=r.lambda_,
         seed=r.seed,
         n_features=r.n_features,
@@ -121,17 +119,6 @@ def _check_router(config: Config) -> None:
     check_judges(config)
     if config.router.reference is not None:
         measure_from_dict(config.router.reference)
-
-
-def _policy(settings: RouterConfig) -> Policy:
-    policy, ab = make_policy(settings.policy, **settings.settings), settings.ab
-    if ab is None:
-        return policy
-    try:
-        return SplitTest(policy, make_policy(ab.policy, **ab.settings), ab.share, seed=settings.seed)
-    except InvalidInputError as error:
-        where = error.field.removeprefix("ab.")
-        raise InvalidInputError(f"config.router.ab.{where}", error.problem, error.remedy) from error
 
 
 def _reward(spec: dict[str, Any]) -> RewardModel:

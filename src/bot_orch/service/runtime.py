@@ -119,7 +119,6 @@ class Runtime:
         self.away = False  # whether another process serves this router: it was not opened here, or is being left
         self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
         self.heir: Callable[[Event], None] | None = None  # takes what ends after the router was handed over
-        self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self._canaries: dict[str, float] = {}
         self.shadows: dict[str, float] = {}
         self.shadow_allowance = ShadowAllowance()

@@ -8,9 +8,7 @@ import msgspec
 from msgspec import Meta
 
 __all__ = [
-    "AbView",
     "AgentView",
-    "ArmView",
     "AttemptView",
     "ChatAside",
     "ChatHints",
@@ -325,24 +323,6 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     spent_last_day_usd: float | None
     usd_per_day: float | None = None
     certificate: CertificateView | None = None
-
-
-class ArmView(ResponseView, frozen=True, kw_only=True):
-    """One arm of a test: its policy, its decisions, and the mean of those rewards that have come."""
-
-    policy: str
-    decisions: int
-    rewards: int
-    mean_reward: float | None
-
-
-class AbView(ResponseView, frozen=True, kw_only=True):
-    """A test of two policies; ``difference`` is the mean reward of b minus that of a, with a 95 % ``interval``."""
-
-    share: float
-    arms: dict[str, ArmView]
-    difference: float | None
-    interval: list[float] | None
 
 
 class RouterView(ResponseView, frozen=True, kw_only=True):

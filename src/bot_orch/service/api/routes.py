@@ -73,15 +73,6 @@ ROUTES: tuple[RouteSpec, ...] = (
     *GATEWAY_ROUTES,
     RouteSpec(
         "GET",
-        "/v1/ab",
-        views.ab,
-        scope="admin",
-        summary="Two policies compared",
-        answer=bodies.AbView,
-        statuses=(200, 404),
-    ),
-    RouteSpec(
-        "GET",
         "/v1/routers",
         views.routers,
         scope="decide",

@@ -12,10 +12,7 @@ import msgspec
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.evaluation.spend import SPEND_KEYS, SpendKey, spent, time_of, total_usd
 from bot_orch.log.log import Log
-from bot_orch.policies.registry import policy_name
 from bot_orch.service.api.bodies import (
-    AbView,
-    ArmView,
     CertificateView,
     KindCertificateView,
     LimitView,
@@ -27,12 +24,11 @@ from bot_orch.service.api.bodies import (
 from bot_orch.service.cluster.forwarding import alone, process_name
 from bot_orch.service.judging.views import judge_views
 from bot_orch.service.problems import Problem, Reply, json_reply
-from bot_orch.service.routing.comparison import compare
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.router_selection import ROUTER_PATH
 
-__all__ = ["ab", "judges", "objective", "routers", "spending"]
+__all__ = ["judges", "objective", "routers", "spending"]
 
 _LATEST_US = 253_402_300_799_000_000  # the end of the year 9999
 _VIEWS = msgspec.json.Decoder(list[RouterView])
@@ -68,31 +64,6 @@ def _spent(log: Log, by: SpendKey, *, from_us: int, to_us: int, tenant: str | No
 
 def _iso(time_us: int) -> str:
     return datetime.fromtimestamp(min(max(time_us, 0), _LATEST_US) / 1e6, UTC).isoformat()
-
-
-async def ab(request: Request) -> Reply:
-    """``GET /v1/ab``."""
-    found = await compare(request.runtime)
-    if found is None:
-        raise Problem(404, "no_test", "no test is under way; set router.ab")
-    arms = {
-        name: ArmView(
-            policy=policy_name(found.test.a if name == "a" else found.test.b),
-            decisions=sums.decisions,
-            rewards=sums.rewards,
-            mean_reward=sums.mean,
-        )
-        for name, sums in found.arms.items()
-    }
-    difference = found.difference()
-    return json_reply(
-        AbView(
-            share=found.test.share,
-            arms=arms,
-            difference=None if difference is None else difference[0],
-            interval=None if difference is None else list(difference[1:]),
-        )
-    )
 
 
 async def judges(request: Request) -> Reply:

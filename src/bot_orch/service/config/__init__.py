@@ -7,7 +7,6 @@ be set; secrets in plain text are refused.
 from bot_orch.service.config.settings import (  # first: it names the extra that may be missing
     ALARMS,
     SCOPES,
-    AbConfig,
     AgentConfig,
     AlignmentConfig,
     AuditConfig,
@@ -45,7 +44,6 @@ from bot_orch.service.config.reading import load_config, parse_config  # isort: 
 __all__ = [
     "ALARMS",
     "SCOPES",
-    "AbConfig",
     "AgentConfig",
     "AlignmentConfig",
     "AuditConfig",

@@ -16,7 +16,6 @@ except ImportError as _error:  # pragma: no cover
 __all__ = [
     "ALARMS",
     "SCOPES",
-    "AbConfig",
     "AgentConfig",
     "AlignmentConfig",
     "AuditConfig",
@@ -185,14 +184,6 @@ class AlignmentConfig(_Part, frozen=True, kw_only=True):
     watch: Annotated[WatchConfig | None, _is("Drift test of the outputs.")] = None
 
 
-class AbConfig(_Part, frozen=True, kw_only=True):
-    """A test: another policy makes a random share of the decisions; each learns from its own."""
-
-    policy: Annotated[str, _is("The other policy.")]
-    settings: Annotated[dict[str, Any], _is("Its settings.")] = {}
-    share: Annotated[float, _is("Share of the decisions that it makes.")] = 0.5
-
-
 class BesideConfig(_Part, frozen=True, kw_only=True):
     """Answers to compare with those that are served, in the background."""
 
@@ -296,7 +287,6 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         BesideConfig | None,
         _is("Answers beside the one served: the baseline's, or in mode `observe` the router's choice."),
     ] = None
-    ab: Annotated[AbConfig | None, _is("Another policy that makes a share of the decisions.")] = None
 
 
 class HealthConfig(_Part, frozen=True, kw_only=True):

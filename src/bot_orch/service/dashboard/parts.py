@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bot_orch.log.ids import outside, tenant_of
-from bot_orch.policies.registry import policy_name
 from bot_orch.service.dashboard.agents import AgentRow, swatch
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import complete
@@ -13,12 +12,11 @@ from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.regret import best_agent
 from bot_orch.service.dashboard.timeline import Recent, Timeline
 from bot_orch.service.queue.service import QueueService
-from bot_orch.service.routing.comparison import ArmSums, Comparison
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join, moment
 from bot_orch.service.web.terms import number
 
-__all__ = ["alarms_part", "comparison_part", "decisions_part", "tiles_part"]
+__all__ = ["alarms_part", "decisions_part", "tiles_part"]
 
 _ALARMS_SHOWN = 6
 _LONGEST_TASK = 40
@@ -122,27 +120,3 @@ def alarms_part(timeline: Timeline, rows: Iterable[AgentRow], now_us: int) -> Sa
     rest = len(timeline.alarms) - len(shown)
     more = html('<p class="muted note">and {rest} earlier ones</p>', rest=rest) if rest else Safe("")
     return html('<ul class="alarms">{items}</ul>{more}', items=items, more=more)
-
-
-def comparison_part(found: Comparison | None) -> Safe:
-    """Mean rewards of both arms and their difference; empty without a test."""
-    if found is None:
-        return Safe("")
-    a, b = _arm(found.arms["a"]), _arm(found.arms["b"])
-    difference = found.difference()
-    told = "not known yet"
-    if difference is not None:
-        told = f"{difference[0]:+.3f}, 95 % interval {difference[1]:+.3f} to {difference[2]:+.3f}"
-    return html(
-        '<p class="note" id="ab">A/B: <b>{one}</b> {a} · <b>{other}</b> {b} · difference {told}</p>',
-        one=policy_name(found.test.a),
-        other=policy_name(found.test.b),
-        a=a,
-        b=b,
-        told=told,
-    )
-
-
-def _arm(sums: ArmSums) -> str:
-    mean = "–" if sums.mean is None else f"{sums.mean:.3f}"
-    return f"{mean} ({sums.rewards} rewards)"

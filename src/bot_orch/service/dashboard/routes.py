@@ -20,13 +20,12 @@ from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
 from bot_orch.service.dashboard.download import CHARTS, chart_rows, csv_text
 from bot_orch.service.dashboard.judges import judges_part, judges_table
 from bot_orch.service.dashboard.kinds import kind_counts, kinds_part
-from bot_orch.service.dashboard.parts import alarms_part, comparison_part, decisions_part, tiles_part
+from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
 from bot_orch.service.dashboard.plane import plane_of, plane_table
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.routing.comparison import compare
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request, Site
@@ -82,7 +81,7 @@ class _Dashboard:
             **parts,
             ranges=range_part(shown, query),
             head=agents_head(query),
-            routers=join((_routers(self._runtime, query, request.caller), await self._comparison(request.caller))),
+            routers=_routers(self._runtime, query, request.caller),
             connection=CONNECTION,
             live=link("/dashboard/live", query),
             query=link("", query),
@@ -154,10 +153,6 @@ class _Dashboard:
     def _reader(self, caller: Caller) -> TimelineReader:
         """The timeline reader of the caller's tenant, or of everything."""
         return self._readers.setdefault(caller.tenant, TimelineReader(self._runtime, caller.tenant))
-
-    async def _comparison(self, caller: Caller) -> Safe:
-        """The arms of a test, which are compared over all tenants."""
-        return Safe("") if caller.tenant else comparison_part(await compare(self._runtime))
 
     def _range(self, request: Request) -> TimeRange:
         return parse_range(request.query, self._runtime.writer.now_us())
