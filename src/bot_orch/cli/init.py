@@ -78,6 +78,7 @@ router:
   horizon_s: 86400       # a decision without feedback for this long is silence (docs/concepts/silence.md)
   # patience_s: 30       # silence that lasts this long has reward zero
   attempts: 3            # agents asked for one task, at most
+  # checks: [tests]      # judges that look at every answer before it is delivered; signal: logprobs says how sure it is
   sticky_s: 0            # a session stays with its agent for so long
   # success_reward: 1.0  # what an answer earns without feedback; leave out to wait for feedback
   # budget: {per_request_usd: 0.05, window_usd: 20.0, window_s: 86400, on_exhausted: cheapest, pace: true}

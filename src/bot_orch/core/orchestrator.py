@@ -515,11 +515,18 @@ class Orchestrator:
             task.features,
             () if observed.claims is None else tuple(observed.claims.tolist()),
             task.encoded if engine.settings.text is not None else "",
-            rate > 0.0 and uniform(self._audit_stream, counter) < rate,
+            self._audited(counter, rate, wanted),
             rate,
             () if found.multipliers is None else self._multipliers(found.multipliers),
             *step,
         )
+
+    def _audited(self, counter: int, rate: float, wanted: Round | None) -> bool:
+        """Whether a decision is marked for an audit; a later step of a round is as its first decision is."""
+        if wanted is not None and wanted.seen:
+            first = self._state.pending.get(wanted.seen[0].decision)
+            return first is not None and first.audit
+        return rate > 0.0 and uniform(self._audit_stream, counter) < rate
 
     def _multipliers(self, values: Floats) -> tuple[Multiplier, ...]:
         wanted = zip(self.settings.constraints, values.tolist(), strict=True)

@@ -248,7 +248,7 @@ class Ledger:
         except InvalidInputError as error:
             raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
         self.pending[event.id] = time_us
-        if event.audit:
+        if event.audit and event.action == "ask":
             self.judgements.mark(event.id, event.agent)
         if event.reserved_usd:
             self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
@@ -264,6 +264,7 @@ class Ledger:
                 self._settle(event.id, feedback.outcome(), feedback)
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
+        of_round = self.router.round_of(event.decision_id)
         if event.effect == "early":
             self.early.setdefault(event.decision_id, []).append(event)
         elif event.effect in SETTLING:
@@ -276,7 +277,7 @@ class Ledger:
             self._check_pending(event.decision_id)
             self.router.observe_output(event.decision_id, measure_of(event.output))
         if event.reward is not None and (event.judge or event.audit):
-            self.judgements.take(event)
+            self.judgements.take(msgspec.structs.replace(event, decision_id=of_round[0]) if of_round else event)
         self.spending.add(time_us, event.cost_usd or 0.0)  # last: a refused report costs nothing
 
     def _measure(self, event: AttemptEnded) -> None:
@@ -304,7 +305,7 @@ class Ledger:
         if paid is not None:
             outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
         of_round = self.router.round_of(decision_id)
-        self._observe(decision_id, outcome, report)
+        self._observe(decision_id, outcome, report, learner=of_round[0] if of_round else decision_id)
         for asked in of_round:  # the decision that accepted stands for those that asked
             if asked in self.pending:
                 self.paid.pop(asked, None)
@@ -318,15 +319,17 @@ class Ledger:
         self.answered.pop(decision_id, None)
         self.reserved.release(decision_id)
 
-    def _observe(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None) -> None:
+    def _observe(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None, *, learner: str = "") -> None:
+        """Learn an outcome; ``learner`` is the decision that learns it, if that is another one of its round."""
+        learner = learner or decision_id
         if report is None:
             self.router.observe(decision_id, outcome)
             return
         judge = report.judge
         self.router.observe(decision_id, outcome, audit=report.audit, provisional=bool(judge), default=report.default)
-        self.judged.pop(decision_id, None)
-        if self.router.is_provisional(decision_id):
-            self.judged[decision_id] = judge
+        self.judged.pop(learner, None)
+        if self.router.is_provisional(learner):
+            self.judged[learner] = judge
             while not self.router.is_provisional(oldest := next(iter(self.judged))):
                 del self.judged[oldest]
 

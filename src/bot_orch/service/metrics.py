@@ -41,13 +41,16 @@ _COUNTERS = {
     "bot_orch_guardrail_refusals_total": "Requests and answers that a guardrail has refused, by side.",
     "bot_orch_limited_requests_total": "Requests refused because of a limit of their token, by limit.",
     "bot_orch_queue_events_total": "What happened in the queue of people, by event.",
+    "bot_orch_later_answers_usd_total": "Dollars of answers after the first one of their round.",
     "bot_orch_requests_total": "Requests by route and status.",
+    "bot_orch_rounds_total": "Rounds that look before they deliver, by agents asked and whether a later answer won.",
     "bot_orch_shadow_calls_total": "Calls beside the chosen agent's, whose answers nobody sees.",
     "bot_orch_webhooks_total": "Alarms for webhooks by result: delivered, failed (after all tries), dropped.",
 }
 _HISTOGRAMS = {
     "bot_orch_agent_call_seconds": ("Seconds of attempts at an agent that were made, whatever their ending.", _CALL_S),
     "bot_orch_agent_first_token_seconds": ("Seconds until the first part of an agent's answer.", _CALL_S),
+    "bot_orch_held_seconds": ("Seconds that a stream was held back after it could have begun.", _CALL_S),
     "bot_orch_request_seconds": ("Seconds from a request to the end of its answer, by route.", _REQUEST_S),
 }
 _GAUGES = {

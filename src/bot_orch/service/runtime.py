@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from bot_orch.agents.base import Attempt, CallReply, CallRequest
+from bot_orch.agents.base import Attempt
 from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError
-from bot_orch.log.events import AttemptEnded, Censored, Controlled, DecisionMade, Event, FeedbackGiven, Noted
+from bot_orch.log.events import AttemptEnded, Censored, Controlled, Event, FeedbackGiven, Noted
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Log
 from bot_orch.log.reconfigure import change_to
@@ -37,12 +37,12 @@ from bot_orch.service.operations.usage import LimitKey, RouterUsage, TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.groups import Group
-from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.retention import Retention, retention_of
 from bot_orch.service.storage.writer import Writer
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight, ShadowAllowance
 
 if TYPE_CHECKING:
+    from bot_orch.service.judging.judge_runner import JudgeRunner
     from bot_orch.service.queue.service import QueueService
 
 __all__ = ["Reloaded", "Runtime", "StartCancelledError", "digest_of", "sweep"]
@@ -96,7 +96,8 @@ class Runtime:
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
         self.serving = 0  # requests that are being answered
-        self.answers: Observers[[DecisionMade, CallRequest, CallReply]] = Observers()
+        self.judges: JudgeRunner | None = None
+        self.mute: set[str] = set()  # agents that refuse to tell probabilities of tokens
         self.usage = TokenUsage(self.on_limited)
         self.used: RouterUsage | None = None  # of this router
         self.access: AccessLog | None = None
@@ -273,6 +274,7 @@ class Runtime:
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
+        self.mute.clear()
         self.screens = Screens(config.guardrails)
         self._canaries = {
             each.id: each.canary for each in config.agents if each.canary is not None and each.canary < 1.0

@@ -206,7 +206,7 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
     """A decision with its attempts and outcomes.
 
     ``round`` names all decisions of its round, in order, and ``attempts`` lists the attempts of all of them: after a
-    failure the next agent is another decision.
+    failure the next agent is another decision. ``steps`` says in words what a round did that looked at its answers.
     """
 
     decision: DecisionView
@@ -220,6 +220,7 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
     pending: bool
     why: str
     round: list[str] = []
+    steps: list[str] = []
 
 
 class FeedbackView(ResponseView, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round
 from bot_orch.service.routing.requests import size_of
 from bot_orch.service.routing.rules import RoutingConstraints
+from bot_orch.service.routing.steps import steps_in
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
@@ -132,6 +133,7 @@ async def explain(request: Request) -> Reply:
             pending=await awaits_outcome(runtime, rows),
             why=event.decision().explain(),
             round=[request.outside(each.id) for each in asked if isinstance(each, DecisionMade)],
+            steps=steps_in(asked),
         )
     )
 

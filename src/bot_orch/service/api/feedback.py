@@ -102,8 +102,8 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     key = None if body.id is None else f"{KeySpace.FEEDBACK.of(request.caller.tenant)}:{body.id}"
     judge = _judge_of(runtime, body)
     known_before = not judge and (body.decision_id in runtime.ledger.pending or _is_second(runtime, body))
-    refs = () if known_before else (body.decision_id,)
-    while True:  # at most twice; nothing may be staged between the last look and staging
+    refs, shown = () if known_before else (body.decision_id,), request.outside(body.decision_id)
+    while True:  # at most three times; nothing may be staged between the last look and staging
         look = await runtime.writer.look_up(keys=[key], refs=refs)
         known = look.find(key)
         if known is not None:
@@ -111,7 +111,7 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
                 raise Problem(409, "feedback_conflict", "this feedback id was used with another body", param="id")
             if known.group is not None:
                 await known.group.durable()
-            return _repeated(known, request.outside(body.decision_id), known_as), None
+            return _repeated(known, shown, known_as), None
         if body.decision_id in runtime.ledger.pending:
             judged = _of_pending(runtime, body, known_as)
         elif _is_second(runtime, body):
@@ -119,11 +119,14 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
         elif not refs:  # its outcome has arrived in the meantime
             refs = (body.decision_id,)
             continue
+        elif learner := _learner_in(look.about(body.decision_id)):
+            body = msgspec.structs.replace(body, decision_id=learner)
+            refs = (learner,)
+            continue
         else:
             judged = _judge(request, body, look.about(body.decision_id), known_as=known_as)
         break
     agent = _agent_in(look.about(body.decision_id)) if judge else ""
-    shown = request.outside(body.decision_id)
     view = FeedbackView(id=known_as, decision_id=shown, effect=judged.effect, duplicate=judged.duplicate)
     if judged.duplicate:
         return view, None
@@ -143,6 +146,13 @@ def _agent_in(rows: list[Row]) -> str:
     """The agent of a decision, given its rows in the log; empty if the decision is unknown."""
     events = (row.event() for row in rows if row.holds(DecisionMade))
     return next((event.agent for event in events if isinstance(event, DecisionMade)), "")
+
+
+def _learner_in(rows: list[Row]) -> str:
+    """The decision that learns what is reported of one that has accepted an answer, once their round has an outcome."""
+    events = (row.event() for row in rows if row.holds(DecisionMade))
+    made = next((event for event in events if isinstance(event, DecisionMade)), None)
+    return made.answers[0].decision_id if made is not None and made.action == "accept" else ""
 
 
 class _Judgement(NamedTuple):

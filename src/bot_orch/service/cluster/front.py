@@ -52,11 +52,12 @@ T = TypeVar("T")
 def carries(config: Config) -> bool:
     """Whether fronts can serve chats of a router.
 
-    Not if the owner has to see a whole request or answer before the next one does: for guardrails, the cache and
-    traces; nor if people answer, at the owner.
+    Not if the owner has to see a whole request or answer before the next one does: for checks, guardrails, the cache
+    and traces; nor if people answer, at the owner.
     """
     return not (
         config.cache.ttl_s > 0
+        or config.router.looks
         or config.traces is not None
         or config.guardrails
         or any(each.kind == "human" for each in config.agents)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+from bot_orch.core.teams import CombineRule
 from bot_orch.errors import MissingExtraError
 from bot_orch.log.stores.postgres.timing import with_stream
 
@@ -108,7 +109,13 @@ class TenantConfig(_Part, frozen=True, kw_only=True):
 class BudgetConfig(_Part, frozen=True, kw_only=True):
     """Spending limits."""
 
-    per_request_usd: Annotated[float, _is("Agents whose expected price would exceed it are excluded.", 0)] | None = None
+    per_request_usd: (
+        Annotated[
+            float,
+            _is("Agents whose expected price, with what the round has spent, would exceed it are excluded.", 0),
+        ]
+        | None
+    ) = None
     window_usd: Annotated[float, _is("Dollars in `window_s` seconds.", 0)] | None = None
     window_s: Annotated[float, _is("Seconds of that window.", 60, _MONTH_S)] = 86_400.0
     on_exhausted: Annotated[
@@ -228,13 +235,40 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     attempts: Annotated[
         int,
         _is(
-            "Agents called in one round, at most: another one after a failure, and after silence at the patience "
-            "of one that a task with a `deadline_s` is waiting for.",
+            "Agents called in one round, at most: another one after a failure, after silence at the patience of one "
+            "that a task with a `deadline_s` is waiting for, and after an answer that is not good enough by `checks` "
+            "or `signal`.",
             1,
             100,
         ),
     ] = 3
     max_calls: Annotated[int, _is("Calls to agents in one round, retries included, at most.", 1, 1000)] = 4
+    checks: Annotated[
+        tuple[str, ...],
+        _is("Judges by name that look at every answer before it is delivered; another agent may be asked then."),
+    ] = ()
+    signal: Annotated[
+        str,
+        _is(
+            "How sure an answer is: `none`, `logprobs` (the geometric mean of its tokens' probabilities), or the name "
+            "of a judge."
+        ),
+    ] = "none"
+    combine: Annotated[
+        CombineRule,
+        _is(
+            "Which of several answers is delivered: `vote` (the most probable one beside the others), `surest` (the "
+            "most probable one alone) or `central` (the one most like the others)."
+        ),
+    ] = "vote"
+    carry: Annotated[
+        Literal["none", "summary"],
+        _is("`summary` tells the next agent what the checks said of the answers before."),
+    ] = "none"
+    hold: Annotated[
+        bool,
+        _is("Whether `checks` and `signal` also apply to streams, which are then held back until they are accepted."),
+    ] = False
     midstream: Annotated[
         Literal["error", "restart", "continue"],
         _is(
@@ -287,6 +321,16 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         BesideConfig | None,
         _is("Answers beside the one served: the baseline's, or in mode `observe` the router's choice."),
     ] = None
+
+    @property
+    def looks(self) -> bool:
+        """Whether answers are looked at before they are delivered."""
+        return bool(self.checks) or self.signal != "none"
+
+    @property
+    def asked_before_delivery(self) -> tuple[str, ...]:
+        """The judges that look at an answer before it is delivered."""
+        return (*self.checks, *(each for each in (self.signal,) if each not in ("none", "logprobs", *self.checks)))
 
 
 class HealthConfig(_Part, frozen=True, kw_only=True):

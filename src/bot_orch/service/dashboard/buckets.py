@@ -48,6 +48,10 @@ _SUMS = (
     "judged",
     "truth",
     "gap_squares",
+    "rounds",
+    "asked_again",
+    "changed",
+    "later_usd",
 )
 _ROWS = {name: row for row, name in enumerate(_SUMS)}
 
@@ -124,6 +128,8 @@ class Bucket:
     - ``dr_reward`` to ``drawn``: sums of :data:`~bot_orch.service.dashboard.plane.PLANE` over rewarded decisions
     - ``audited``, ``judged``, ``truth``, ``gap_squares``: number of audited answers, sums of the judge's values and of
       the truth, and of their squared differences
+    - ``rounds``, ``asked_again``, ``changed``, ``later_usd``: rounds that looked before they delivered the agent's
+      answer, those that asked several agents, those whose first answer it was not, dollars of answers after the first
 
     Parameters
     ----------

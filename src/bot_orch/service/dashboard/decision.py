@@ -17,6 +17,7 @@ from bot_orch.log.events import (
 from bot_orch.log.log import Row
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round, why_view
+from bot_orch.service.routing.steps import steps_in
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.pages import Safe, document, html, join, moment, render
@@ -50,6 +51,7 @@ async def decision_page(request: Request) -> Reply:
         kind=_kind(event.task.kind),
         state_seq="–" if request.caller.tenant else event.state_seq,
         terms=terms_table(why, event.agent),
+        steps=_steps([each for _, each in told]),
         history=_history(told, runtime.writer.now_us()),
         answer=await _answer(runtime, event),
         waiting="An outcome is still due." if await awaits_outcome(runtime, rows) else "",
@@ -62,6 +64,13 @@ def _kind(kind: str) -> Safe | str:
     return html('<a href="{href}">{kind}</a>', href=link("/", {"kind": kind}), kind=kind) if kind else "–"
 
 
+def _steps(events: Sequence[Event]) -> Safe:
+    """What a round did that looked at its answers before it delivered one."""
+    lines = join(html("<li>{line}</li>", line=line) for line in steps_in(events))
+    card = '<section class="card"><h2>Steps</h2><ol class="steps">{lines}</ol></section>'
+    return html(card, lines=lines) if lines else lines
+
+
 _STEP = "<li><time>{at}</time> <b>{what}</b> {detail}</li>"
 
 
@@ -69,7 +78,7 @@ def _history(events: Sequence[tuple[Row, Event]], now_us: int) -> Safe:
     steps = []
     for row, event in events:
         if isinstance(event, DecisionMade):
-            what, detail = "decided", f"for {event.agent}"
+            what, detail = ("accepted" if event.action == "accept" else "decided"), f"for {event.agent}"
         elif isinstance(event, AttemptEnded):
             what, detail = f"attempt {event.number}", f"{event.agent}: {event.ending} after {event.elapsed_s:.3f} s"
         elif isinstance(event, FeedbackGiven):

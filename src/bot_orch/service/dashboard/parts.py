@@ -48,7 +48,15 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
         ("For people", str(waiting), f"oldest {oldest}" if waiting else "nobody waits"),
         ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or at),
     ]
+    if rounds := float(view.total("rounds").sum()):
+        tiles.append(("Asked again", *_asked_again(view, rounds)))
     return join(html(_TILE, name=name, value=value, unit=unit) for name, value, unit in tiles)
+
+
+def _asked_again(view: BucketView, rounds: float) -> tuple[str, str]:
+    """How often a second agent was asked, how often that changed the answer, and what it cost."""
+    again, changed, usd = (float(view.total(name).sum()) for name in ("asked_again", "changed", "later_usd"))
+    return f"{100 * again / rounds:.0f} %", f"changed {100 * changed / rounds:.0f} %, for ${usd:,.2f}"
 
 
 def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from bot_orch.agents.admission import Refusal
@@ -87,7 +88,7 @@ class _Given:
 
 
 class _Open(NamedTuple):
-    """A decision without an outcome so far; ``routed`` is False for a shadow call."""
+    """A decision without an outcome so far; ``routed`` is False for shadow calls and accepted answers."""
 
     offer: Offer
     routed: bool
@@ -127,6 +128,8 @@ class Timeline:
     _silent: dict[str, _Open] = field(default_factory=dict)
     _given: dict[str, _Given] = field(default_factory=dict)
     _rewards: Rewards = field(init=False)
+    _learners: dict[str, str] = field(default_factory=dict)  # of rounds that looked, by the decision that accepted
+    _delivered: dict[str, str] = field(default_factory=dict)  # the other way round
     _paid: dict[str, float] = field(default_factory=dict)
     _ours: dict[str, None] = field(default_factory=dict)
     _kinds: Names = field(default_factory=Names)
@@ -175,13 +178,14 @@ class Timeline:
                 return False
             self._ours[event.id] = None
             _bound(self._ours, _MOST_PENDING)
-            if event.audit:
+            if event.audit and event.action == "ask":
                 self.judgements.mark(event.id, event.agent)
             return True
         if not isinstance(event, FeedbackGiven | Censored | AttemptEnded) or event.decision_id not in self._ours:
             return False
         if isinstance(event, FeedbackGiven) and event.reward is not None and (event.judge or event.audit):
-            self.judgements.take(event)
+            known_as = self._learners.get(event.decision_id, event.decision_id)
+            self.judgements.take(msgspec.structs.replace(event, decision_id=known_as))
         return True
 
     def _decide(self, time_us: int, event: DecisionMade) -> None:
@@ -191,10 +195,14 @@ class Timeline:
         penalty = alignment + cost + (event.column("bias") if "bias" in event.columns() else 0.0)
         if event.agents != self.agents:
             p, distance, penalty = (self._arranged(event.agents, each) for each in (p, distance, penalty))
+        chosen = self._index(event.agent)
+        self.recent.append(Recent(time_us, event.id, event.agent, task=event.task.id, propensity=p_chosen, by=event.by))
+        if event.action == "accept":
+            if chosen is not None:
+                self._accept(time_us, event, self._rewards.offer(chosen, p, penalty))
+            return
         self.lambda_, self.policy = event.lambda_, event.policy
         self.decisions += 1
-        self.recent.append(Recent(time_us, event.id, event.agent, task=event.task.id, propensity=p_chosen, by=event.by))
-        chosen = self._index(event.agent)
         if routed:  # shadow calls are not traffic
             bucket = self._bucket(time_us)
             bucket["propensity"][:] += p
@@ -212,6 +220,25 @@ class Timeline:
             self._open[event.id] = _Open(self._rewards.offer(chosen, p, penalty), routed)
             _bound(self._open, _MOST_PENDING)
 
+    def _accept(self, time_us: int, event: DecisionMade, offer: Offer) -> None:
+        """Deliver the answer of a round: its reward counts for the agent, and says nothing of the other ones."""
+        bucket, (first, *later) = self._bucket(time_us), event.answers
+        bucket["rounds"][offer.agent] += 1
+        bucket["asked_again"][offer.agent] += bool(later)
+        bucket["changed"][offer.agent] += event.agent != first.agent
+        bucket["later_usd"][offer.agent] += sum(each.covariates.get("cost_usd", 0.0) for each in later)
+        for each in event.answers:
+            self._open.pop(each.decision_id, None)
+        asked = {each.decision_id for each in event.answers}
+        for entry in self.recent:
+            if entry.id in asked:
+                entry.outcome = "looked at"
+        self._learners[event.id], self._delivered[first.decision_id] = first.decision_id, event.id
+        _bound(self._learners, _MOST_PENDING)
+        _bound(self._delivered, _MOST_PENDING)
+        self._open[event.id] = _Open(offer, routed=False)
+        _bound(self._open, _MOST_PENDING)
+
     def _arranged(self, agents: Sequence[str], values: Floats) -> Floats:
         """Values of a decision reordered to our agents; zero for agents that it did not have."""
         found = np.zeros(len(self.agents))
@@ -224,6 +251,8 @@ class Timeline:
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
         if event.effect == "outranked":
             return  # the reward of another judge counts
+        if event.decision_id in self._delivered:
+            event = msgspec.structs.replace(event, decision_id=self._delivered[event.decision_id])
         waiting = self._open.get(event.decision_id)
         if waiting is not None:
             if event.cost_usd:

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bot_orch.agents.base import CallReply, CallRequest
 from bot_orch.errors import BotOrchError
 from bot_orch.log.events import DecisionMade
 
-__all__ = ["AnswerGiven", "JudgeFailure", "answer_of", "checked_value"]
+__all__ = ["AnswerGiven", "JudgeFailure", "Verdict", "answer_of", "checked_value"]
+
+
+_REASON = 80  # characters
 
 
 class JudgeFailure(BotOrchError):  # noqa: N818  like CallFailure: no value, which is not always an error
     """A judge returned no value; no learning takes place."""
+
+
+class Verdict(NamedTuple):
+    """What a judge says of an answer: a value in [0, 1], None for no opinion, and a message about what is wrong.
+
+    ``own``: the message is the operator's own, so that its last line may be logged; others may quote the answer.
+    """
+
+    value: float | None
+    message: str = ""
+    own: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The last line of the message, shortened; test runners sum up there."""
+        lines = [line.strip(" =-") for line in self.message.splitlines() if line.strip(" =-")]
+        return lines[-1][:_REASON] if lines else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,8 @@ class AnswerGiven:
         How long the agent took.
     token, counter, audit
         Name of the caller's token, number of the decision, whether it is marked for an audit.
+    learner
+        The decision that learns a value once the round has an outcome: that of its first answer.
     """
 
     decision_id: str
@@ -50,6 +72,7 @@ class AnswerGiven:
     token: str = ""
     counter: int = 0
     audit: bool = False
+    learner: str = ""
 
     def document(self) -> dict[str, Any]:
         """The JSON document that a program reads on standard input."""
@@ -82,6 +105,7 @@ def answer_of(decision: DecisionMade, request: CallRequest, reply: CallReply) ->
         token=decision.token,
         counter=decision.counter,
         audit=decision.audit,
+        learner=decision.answers[0].decision_id if decision.answers else "",
     )
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.service.judges.answer import AnswerGiven
+from bot_orch.service.judges.answer import AnswerGiven, Verdict
 
 __all__ = ["CheckSettings", "RegexCheck", "RegexSettings", "SchemaCheck", "SchemaSettings", "fenced"]
 
+_LONGEST = 2_000  # characters of a message
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
@@ -60,9 +61,9 @@ class CheckSettings:
             if value is not None and not 0 <= value <= 1:
                 raise InvalidInputError(name, f"is {value}", "set a number from 0 to 1, or null")
 
-    def value(self, *, passed: bool) -> float | None:
-        """The value of an answer."""
-        return self.passed if passed else self.failed
+    def verdict(self, *, passed: bool, message: str = "", own: bool = False) -> Verdict:
+        """The verdict on an answer."""
+        return Verdict(self.passed, "", own) if passed else Verdict(self.failed, message, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,12 @@ class RegexCheck:
     def __init__(self, settings: RegexSettings) -> None:
         self._settings, self._validator = settings, settings.validator()
 
-    async def value(self, answer: AnswerGiven) -> float | None:
-        """The value of an answer."""
+    async def verdict(self, answer: AnswerGiven) -> Verdict:
+        """The verdict on an answer."""
         found = self._validator.is_valid(_encodable(answer.text))
-        return self._settings.value(passed=found != self._settings.absent)
+        s = self._settings
+        wrong = f"the answer {'contains' if s.absent else 'lacks'} what the pattern {s.pattern} describes"
+        return s.verdict(passed=found != s.absent, message=wrong)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +119,18 @@ class SchemaCheck:
     def __init__(self, settings: SchemaSettings) -> None:
         self._settings, self._validator = settings, settings.validator()
 
-    async def value(self, answer: AnswerGiven) -> float | None:
-        """The value of an answer."""
-        return self._settings.value(passed=self._fits(answer.text))
+    async def verdict(self, answer: AnswerGiven) -> Verdict:
+        """The verdict on an answer."""
+        wrong = self._misfit(answer.text)
+        return self._settings.verdict(passed=not wrong, message=wrong)
 
-    def _fits(self, text: str) -> bool:
+    def _misfit(self, text: str) -> str:
+        """What is wrong with the text; empty if it fits."""
         try:
-            return bool(self._validator.is_valid(json.loads(fenced(_encodable(text)))))
+            found = next(iter(self._validator.iter_errors(json.loads(fenced(_encodable(text))))), None)
         except (ValueError, RecursionError):  # no JSON, or nested too deeply
-            return False
+            return "the answer is not JSON"
+        return "" if found is None else str(found.message)[:_LONGEST]
 
 
 def _encodable(text: str) -> str:

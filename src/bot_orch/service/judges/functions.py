@@ -11,7 +11,7 @@ from bot_orch.agents.base import CallFailure, CallReply, CallRequest
 from bot_orch.agents.kinds.python import PythonRunner, load_function
 from bot_orch.agents.limits import Limits
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, checked_value
+from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, checked_value
 
 __all__ = ["FunctionJudge", "FunctionSettings"]
 
@@ -32,6 +32,8 @@ class FunctionSettings:
 class FunctionJudge:
     """Calls the function with an :class:`AnswerGiven`: on the event loop if it is ``async``, else in a thread.
 
+    It returns a value, or a tuple of a value and a message about what is wrong.
+
     A thread cannot be killed: one that hangs keeps its slot, and with all slots taken answers are not judged.
     """
 
@@ -39,13 +41,17 @@ class FunctionJudge:
         function: Callable[[Any], Any] = load_function(settings.path, settings.folder)
         self._runner = PythonRunner(_wrapped(function), Limits(concurrency=concurrency))
 
-    async def value(self, answer: AnswerGiven) -> float | None:
-        """The value of an answer."""
+    async def verdict(self, answer: AnswerGiven) -> Verdict:
+        """The verdict on an answer."""
         try:
             reply = await self._runner.call(CallRequest(answer.decision_id, params={"answer": answer}))
         except CallFailure as failure:
             raise JudgeFailure(str(failure)) from failure
-        return checked_value(reply.output)
+        match reply.output:
+            case (value, str(message)):
+                return Verdict(checked_value(value), message, own=True)
+            case value:
+                return Verdict(checked_value(value))
 
 
 def _wrapped(function: Callable[[Any], Any]) -> Callable[[CallRequest], Any]:

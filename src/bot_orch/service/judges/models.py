@@ -10,7 +10,7 @@ from typing import Any
 from bot_orch.agents.base import CallFailure, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure
+from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict
 
 __all__ = ["ModelJudge", "ModelSettings", "read_score"]
 
@@ -21,6 +21,7 @@ _FORM = (
     "Write one line, 'score: N', with N from 0 (worst) to {scale:g} (best)."
 )
 _MOST_CHARACTERS = 100_000
+_LONGEST = 2_000  # characters of a message
 _NUMBER = r"[-+]?\d+(?:[.,]\d+)?"
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _RATIO = re.compile(rf"({_NUMBER})\s*(?:/|out of)\s*({_NUMBER})", re.IGNORECASE)
@@ -53,8 +54,8 @@ class ModelJudge:
     def __init__(self, name: str, settings: ModelSettings, guard: Callable[[], Guard | None]) -> None:
         self._name, self._settings, self._guard = name, settings, guard
 
-    async def value(self, answer: AnswerGiven) -> float | None:
-        """The value of an answer; a failure if the agent fails or writes no score."""
+    async def verdict(self, answer: AnswerGiven) -> Verdict:
+        """The verdict on an answer; a failure if the agent fails or writes no score."""
         guard, s = self._guard(), self._settings
         if guard is None:
             raise JudgeFailure("the agent that judges is gone")
@@ -70,7 +71,7 @@ class ModelJudge:
         found = read_score(reply.text, s.scale)
         if found is None:
             raise JudgeFailure(f"the agent wrote no score from 0 to {s.scale:g}")
-        return found
+        return Verdict(found, reply.text[-_LONGEST:])
 
 
 def _shown(answer: AnswerGiven) -> str:

@@ -6,20 +6,21 @@ import asyncio
 import json
 import os
 import signal
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, checked_value
+from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, checked_value
 from bot_orch.service.judges.checks import CheckSettings, fenced
 
 __all__ = ["Program", "ProgramSettings", "UnitTest", "UnitTestSettings"]
 
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 _FILE = "{file}"
+_LONGEST = 2_000  # characters of a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +36,22 @@ class ProgramSettings:
 
 
 class Program:
-    """Runs a program with the answer as JSON on standard input; it prints a number from 0 to 1, or nothing."""
+    """Runs a program with the answer as JSON on standard input; it prints a number from 0 to 1, or nothing.
+
+    Lines after the number are a message about what is wrong.
+    """
 
     def __init__(self, settings: ProgramSettings) -> None:
         self._settings = settings
 
-    async def value(self, answer: AnswerGiven) -> float | None:
-        """The value of an answer."""
+    async def verdict(self, answer: AnswerGiven) -> Verdict:
+        """The verdict on an answer."""
         status, said = await _run(self._settings.command, self._settings.folder, json.dumps(answer.document()).encode())
         if status:
             raise JudgeFailure(f"the program ended with status {status}")
-        words = said.decode(errors="replace").strip()
+        words, _, message = said.decode(errors="replace").strip().partition("\n")
         try:
-            return checked_value(float(words)) if words else None
+            return Verdict(checked_value(float(words)) if words else None, message[-_LONGEST:], own=True)
         except ValueError:
             raise JudgeFailure("the program printed something else than a number") from None
 
@@ -83,8 +87,8 @@ class UnitTest:
     def __init__(self, settings: UnitTestSettings) -> None:
         self._settings = settings
 
-    async def value(self, answer: AnswerGiven) -> float | None:
-        """The value of an answer."""
+    async def verdict(self, answer: AnswerGiven) -> Verdict:
+        """The verdict on an answer."""
         s = self._settings
         with TemporaryDirectory(prefix="bot-orch-judge-") as folder:
             file = Path(folder) / s.name
@@ -95,20 +99,22 @@ class UnitTest:
             timer = asyncio.timeout(s.timeout_s)
             try:
                 async with timer:
-                    status, _ = await _run(tuple(command), s.folder, b"")
+                    status, said = await _run(tuple(command), s.folder, b"", errors=STDOUT)
             except TimeoutError:
                 if not timer.expired():
                     raise
-                return s.value(passed=False)
-        return s.value(passed=status == 0)
+                return s.verdict(passed=False, message=f"no result within {s.timeout_s:g} s", own=True)
+        return s.verdict(passed=status == 0, message=said.decode(errors="replace")[-_LONGEST:], own=True)
 
 
-async def _run(command: tuple[str, ...], folder: str | None, payload: bytes) -> tuple[int, bytes]:
+async def _run(
+    command: tuple[str, ...], folder: str | None, payload: bytes, *, errors: int = DEVNULL
+) -> tuple[int, bytes]:
     """Exit status and output of a program, run in a separate process group that is killed at the end."""
     env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=env, cwd=folder, start_new_session=True
+            *command, stdin=PIPE, stdout=PIPE, stderr=errors, env=env, cwd=folder, start_new_session=True
         )
     except OSError as error:
         raise JudgeFailure(f"the program cannot be started: {type(error).__name__}") from None

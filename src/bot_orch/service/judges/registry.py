@@ -12,7 +12,7 @@ import msgspec
 from bot_orch.agents.guard import Guard
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import Config, JudgeConfig, check_keys
-from bot_orch.service.judges.answer import AnswerGiven
+from bot_orch.service.judges.answer import AnswerGiven, Verdict
 from bot_orch.service.judges.checks import RegexCheck, RegexSettings, SchemaCheck, SchemaSettings
 from bot_orch.service.judges.functions import FunctionJudge, FunctionSettings
 from bot_orch.service.judges.implicit import ImplicitSettings
@@ -46,10 +46,10 @@ AT_ONCE = 4
 
 
 class AnswerJudge(Protocol):
-    """Gives an answer a value in [0, 1], or None; raises :class:`~bot_orch.service.judges.answer.JudgeFailure`."""
+    """Judges an answer; raises :class:`~bot_orch.service.judges.answer.JudgeFailure`."""
 
-    async def value(self, answer: AnswerGiven) -> float | None:
-        """The value of an answer."""
+    async def verdict(self, answer: AnswerGiven) -> Verdict:
+        """The verdict on an answer."""
         ...
 
 

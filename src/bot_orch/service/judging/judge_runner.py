@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from bot_orch.log.ids import tenant_of
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
-from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, answer_of
+from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, answer_of
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
 from bot_orch.service.judges.pairs import PairwiseJudge, PairwiseSettings
@@ -56,9 +57,8 @@ class _Seat:
 
 
 def open_bench(runtime: Runtime) -> JudgeRunner:
-    """The bench of a service that is starting; it hears of every answer."""
-    bench = JudgeRunner(runtime)
-    runtime.answers.subscribe(bench.hear)
+    """The judges of a service that is starting."""
+    bench = runtime.judges = JudgeRunner(runtime)
     runtime.background.start("judges", bench.run())
     return bench
 
@@ -81,8 +81,33 @@ class JudgeRunner:
         self._number = 0
         self._people = HumanAudits(runtime)
 
-    def hear(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> None:
-        """Take an answer: note its id, sample the judges for it, and start them."""
+    async def look(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> dict[str, Verdict]:
+        """What the checks and the signal's judge say of an answer, before it is delivered; without those that fail."""
+        self._rebuild()
+        names, kind = self._runtime.config.router.asked_before_delivery, decision.task.kind
+        seats = [each for each in self._seats if each.config.name in names]
+        seats = [each for each in seats if not each.config.only or kind in each.config.only]
+        if not seats:
+            return {}
+        answer = answer_of(decision, request, reply)
+        found = await asyncio.gather(*(self._verdict(seat, answer) for seat in seats))
+        for seat, each in zip(seats, found, strict=True):
+            if each is not None and each.value is not None:
+                self._count(seat, "judged")
+        return {seat.config.name: each for seat, each in zip(seats, found, strict=True) if each is not None}
+
+    def hear(
+        self,
+        decision: DecisionMade,
+        request: CallRequest,
+        reply: CallReply,
+        *,
+        known: Mapping[str, Verdict] = MappingProxyType({}),
+    ) -> None:
+        """Take a delivered answer: note its id, sample the judges for it, and start those without a ``known`` verdict.
+
+        A sampled judge that has looked at the answer before its delivery is not asked again.
+        """
         runtime = self._runtime
         if thumbs_of(runtime.config) or (reply.endpoint == "responses" and tenant_of(decision.id)):
             named = completion_of(decision, reply)  # a tenant may go on from its own responses alone
@@ -99,7 +124,7 @@ class JudgeRunner:
             for seat in seats:
                 self._count(seat, "dropped")
             return
-        self._start(answer.decision_id, self._work(answer, seats, auditor))
+        self._start(answer.decision_id, self._work(answer, seats, auditor, known=known))
 
     async def run(self) -> None:
         """Advance judges that wait for signals, and adopt audits that people have begun."""
@@ -191,36 +216,47 @@ class JudgeRunner:
         finally:
             self._open -= 1
 
-    async def _work(self, answer: AnswerGiven, seats: Sequence[_Seat], auditor: _Seat | None) -> None:
+    async def _work(
+        self, answer: AnswerGiven, seats: Sequence[_Seat], auditor: _Seat | None, *, known: Mapping[str, Verdict]
+    ) -> None:
         """Run all judges on an answer, then the audit, which compares the truth with the value that counts."""
-        await asyncio.gather(*(self._ask(seat, answer) for seat in seats))
+        await asyncio.gather(*(self._ask(seat, answer, known=known.get(seat.config.name)) for seat in seats))
         if auditor is not None:
             await self._ask(auditor, answer, audit=True)
         elif answer.audit and self._runtime.config.audit is not None and self._runtime.config.audit.by == "human":
             await self._people.ask(answer)
 
-    async def _ask(self, seat: _Seat, answer: AnswerGiven, *, audit: bool = False) -> None:
+    async def _ask(
+        self, seat: _Seat, answer: AnswerGiven, *, audit: bool = False, known: Verdict | None = None
+    ) -> None:
         if seat.implicit is not None:
             seat.implicit.hear(answer, self._now_s())
             seat.implicit.watch(answer, self._now_s())
             return
-        if seat.judge is None:
-            return
-        try:
-            async with seat.slots, asyncio.timeout(seat.config.timeout_s):
-                value = await seat.judge.value(answer)
-        except (JudgeFailure, TimeoutError) as error:
-            self._failed(seat, answer, error)
-            return
-        except Exception as error:  # a defect of a judge must not end the others
-            self._failed(seat, answer, error)
-            return
-        if value is None:
-            self._count(seat, "no opinion")
+        verdict = known or await self._verdict(seat, answer)
+        if verdict is None or verdict.value is None:
             return
         rate = _rate(self._runtime, audit=audit, rate=seat.config.rate)
-        await report(self._runtime, answer, seat.config.name, value=value, rate=rate, audit=audit)
-        self._count(seat, "audited" if audit else "judged")
+        await report(self._runtime, answer, seat.config.name, value=verdict.value, rate=rate, audit=audit)
+        if known is None:
+            self._count(seat, "audited" if audit else "judged")
+
+    async def _verdict(self, seat: _Seat, answer: AnswerGiven) -> Verdict | None:
+        """The verdict of a judge; None if it fails."""
+        if seat.judge is None:
+            return None
+        try:
+            async with seat.slots, asyncio.timeout(seat.config.timeout_s):
+                found = await seat.judge.verdict(answer)
+        except (JudgeFailure, TimeoutError) as error:
+            self._failed(seat, answer, error)
+            return None
+        except Exception as error:  # a defect of a judge must not end the others
+            self._failed(seat, answer, error)
+            return None
+        if found.value is None:
+            self._count(seat, "no opinion")
+        return found
 
     def _failed(self, seat: _Seat, answer: AnswerGiven, error: Exception) -> None:
         detail = str(error) or type(error).__name__

@@ -46,19 +46,21 @@ async def report(
 
     ``default``: the value says only that nothing was reported.
     """
-    writer, refs = runtime.writer, tuple[str, ...]()
+    writer, refs, known_as = runtime.writer, tuple[str, ...](), answer.decision_id
     while True:  # at most twice; nothing may be staged between the last look and staging
         look = await writer.look_up(refs=refs)
+        if answer.learner and answer.decision_id not in runtime.ledger.pending:
+            known_as = answer.learner
         outcome = Outcome.completed(value, elapsed_s=answer.elapsed_s)
-        effect = _effect(runtime, answer.decision_id, judge, outcome=outcome, audit=audit)
-        if effect is None and not refs:
-            refs = (answer.decision_id,)
+        effect = _effect(runtime, known_as, judge, outcome=outcome, audit=audit)
+        if effect is None and known_as not in refs:
+            refs = (known_as,)
             continue
         break
-    rows = look.about(answer.decision_id) if refs else ()
+    rows = look.about(known_as) if refs else ()
     event = FeedbackGiven(
-        feedback_id(ReportSource.JUDGE, f"{judge}-{answer.decision_id}"),
-        answer.decision_id,
+        feedback_id(ReportSource.JUDGE, f"{judge}-{known_as}"),
+        known_as,
         effect or _too_late(rows, audit=audit),
         value,
         answer.elapsed_s,
@@ -68,7 +70,7 @@ async def report(
         rate=rate,
         default=default,
     )
-    group = writer.stage(writer.stamp(), event, answer.decision_id)
+    group = writer.stage(writer.stamp(), event, known_as)
     runtime.metrics.count("bot_orch_feedback_total", effect=event.effect)
     return event.effect, group
 

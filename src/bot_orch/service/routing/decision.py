@@ -14,6 +14,7 @@ from bot_orch.log.events import DecisionMade, Noted, TaskRecord, as_recorded, re
 from bot_orch.log.ids import inside, time_ordered_id
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, expected_usd, narrow
+from bot_orch.service.routing.steps import Team
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Task
@@ -63,11 +64,13 @@ def decide(
     digest: bytes | None = None,
     task_ref: str | None = None,
     round_id: str = "",
+    team: Team | None = None,
 ) -> tuple[DecisionMade, Group]:
     """Choose an agent now; await the group before acknowledging the decision.
 
     ``text`` is context if the router has an encoder; its numbers are logged, not the text. ``key`` and ``digest`` are
     those of an idempotent request; ``task_ref`` is the task of a whole round, ``round_id`` the round's first decision.
+    With ``team`` the decision is a step after the answers of the round: to ask another agent, or to accept an answer.
     """
     writer = runtime.writer
     check_measures(record)
@@ -77,7 +80,7 @@ def decide(
     if width and not record.features:  # a caller that knows nothing of features
         record = msgspec.structs.replace(record, features=(0.0,) * width)
     now_us = writer.now_us()
-    found = _narrowed(runtime, constraints, now_us)
+    found = _narrowed(runtime, constraints, now_us, team=team)
     caps = runtime.caps or None
     router = runtime.ledger.router
     task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
@@ -85,7 +88,9 @@ def decide(
         record = record_task(task)  # normalised by the measures, so that it can be logged and decoded
     time_us = writer.stamp()
     known_as = decision_id or inside(constraints.tenant, time_ordered_id(time_us))
-    made = router.prepare(task, eligible, caps=caps, decision_id=known_as)  # a refused measure leaves no trace
+    # a refused measure leaves no trace
+    made = router.prepare(task, eligible, caps=caps, decision_id=known_as, **({} if team is None else team._asdict()))
+    asks, ends = made.action == "ask", team is None or made.action == "accept"
     try:
         event = record_decision(
             made,
@@ -98,7 +103,7 @@ def decide(
             by=found.by,
             token=constraints.token,
             tags=constraints.tags,
-            reserved_usd=(held := _reserved(runtime, made.agent, constraints)),
+            reserved_usd=(held := _reserved(runtime, made.agent, constraints) if asks else None),
             briefly=held is not None and not constraints.calls,
             caps=caps,
         )
@@ -106,15 +111,19 @@ def decide(
     except Exception as error:  # it may have been applied, but is not logged
         writer.distrust(error)
         raise
-    if constraints.session is not None:
+    if constraints.session is not None and ends:  # what a session earns is credited to what was delivered
         note = Noted(SESSION, constraints.session, {"decision": event.id})
         group = writer.stage(writer.stamp(), note, runtime.ref_of_session(constraints.session))
-    runtime.metrics.count("bot_orch_decisions_total", agent=event.agent)
+    if asks:
+        runtime.metrics.count("bot_orch_decisions_total", agent=event.agent)
     return event, group
 
 
-def _narrowed(runtime: Runtime, constraints: RoutingConstraints, now_us: int) -> Eligibility:
-    """The eligible agents; counts those excluded by load, even if none is left."""
+def _narrowed(
+    runtime: Runtime, constraints: RoutingConstraints, now_us: int, *, team: Team | None = None
+) -> Eligibility:
+    """The eligible agents, with those whose answer may be accepted; counts those excluded by load."""
+    seen = () if team is None else tuple(each.agent for each in team.seen)
     excluded: Mapping[str, str] = {}
     try:
         found = narrow(
@@ -128,11 +137,16 @@ def _narrowed(runtime: Runtime, constraints: RoutingConstraints, now_us: int) ->
         excluded = found.excluded
     except Problem as problem:
         excluded = (problem.details or {}).get("excluded", {})
-        raise
+        if not seen:
+            raise
+        found = Eligibility([], dict(excluded))
     finally:
         for name, why in excluded.items():
             if why == Refusal.BUSY:
                 runtime.metrics.count("bot_orch_diverted_total", agent=name)
+    if seen:
+        found.left += seen
+        found.excluded = {name: why for name, why in found.excluded.items() if name not in seen}
     return found
 
 

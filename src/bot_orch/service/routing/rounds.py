@@ -1,24 +1,31 @@
-"""A round: decide, call the agent, measure the time, fall back, learn. Used by ``/v1/tasks`` and the gateway."""
+"""A round: decide, call the agent, look at its answer, ask another one or deliver, learn.
+
+Used by ``/v1/tasks`` and the gateway.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk, Usage
+from bot_orch.agents.base import AgentMeter, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.endings import Ending
+from bot_orch.agents.guard import Guard
+from bot_orch.agents.replies import in_one_piece
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.log.ids import outside, time_ordered_id
 from bot_orch.service.guardrails import refusal
+from bot_orch.service.judges.answer import Verdict
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.judging.completions import is_noted
 from bot_orch.service.loops import made_in
@@ -31,6 +38,17 @@ from bot_orch.service.routing.failures import FINAL, problem_of_round
 from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rules import ANY, RoutingConstraints
 from bot_orch.service.routing.shadows import beside, drawn_shadows, unseen
+from bot_orch.service.routing.steps import (
+    ANSWER,
+    Candidate,
+    Team,
+    candidate_of,
+    carried,
+    reasons_of,
+    step_lines,
+    with_logprobs,
+    without_logprobs,
+)
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
@@ -68,16 +86,19 @@ class Round:
         A decision made before a restart, whose agent is to be called again.
     decisions, tried, last, failures
         How far the round has come: ids of decisions, agents called, the last decision, and how the calls failed.
-    calls, waited_s
-        Attempts at agents so far, and the time spent on them: waiting for a slot, for the agent, between attempts.
+    made, candidates, reasons
+        Its decisions, the answers that may be delivered by agent, and what is known of them by decision.
+    calls, waited_s, spent_usd
+        Attempts at agents so far, the time spent on them (waiting for a slot, for the agent, between attempts, for
+        checks), and their dollars.
     meter
         The time that agents took: what is left of the round's is the service's own.
     partial
         What the client has of a streamed answer.
     served
         Of a comparison: the agent whose answer the caller gets.
-    answered, spent_usd
-        Whether an agent has answered, and the dollars of its answer and of failed attempts.
+    answered
+        Whether an agent has answered.
     """
 
     runtime: Runtime
@@ -93,13 +114,17 @@ class Round:
     tried: list[str] = field(default_factory=list)
     last: DecisionMade | None = None
     failures: list[CallFailure] = field(default_factory=list)
+    made: list[DecisionMade] = field(default_factory=list)
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
     calls: int = 0
     waited_s: float = 0.0
+    spent_usd: float = 0.0
     meter: AgentMeter = field(default_factory=AgentMeter)
     partial: PartialAnswer = field(init=False)
     served: str = ""
     answered: bool = False
-    spent_usd: float = 0.0
+    _spent: bool = False  # no further agent may be asked
     _stops: bool = False  # the agent gets less than the deadline, so that another one can be asked
     _group: Group | None = None
     _compared: bool = False  # another agent is asked, too
@@ -109,8 +134,17 @@ class Round:
     def __post_init__(self) -> None:
         self.partial = PartialAnswer(self.runtime.config.router.midstream)
 
+    @property
+    def looks(self) -> bool:
+        """Whether answers are looked at before one is delivered; streams only if they are held back."""
+        settings = self.runtime.config.router
+        wanted = settings.looks and (settings.hold or not self.call.stream)
+        return wanted and not self.constraints.shadow and self.call.endpoint != "embeddings"
+
     async def run(self) -> CallReply:
         """Call agents until one answers; returns the answer."""
+        if self.looks:
+            return (await self._accepted()).reply
         while True:
             decision = await self._next()
             if decision.agent == self.served:
@@ -129,12 +163,20 @@ class Round:
             if self.runtime.screens.after:
                 reply = await self._screened(decision, reply)
             self._succeeded(decision, reply)
-            self.runtime.answers.send(decision, self.call, reply)
+            self._judge(decision, reply)
             await self._on_disk()  # the commit ran while the agent worked
             return reply
 
     async def stream(self) -> AsyncIterator[Chunk]:
-        """Stream the answer in chunks. After the first one a failure ends it, or ``router.midstream`` says what."""
+        """Stream the answer in chunks. After the first one a failure ends it, or ``router.midstream`` says what.
+
+        A stream that is held back comes at once, when it is accepted.
+        """
+        if self.looks:
+            found = await self._accepted()
+            for chunk in found.chunks:
+                yield chunk
+            return
         while True:
             decision = await self._next()
             passed_on, begun = False, time.perf_counter()
@@ -154,7 +196,7 @@ class Round:
                             if chunk.reply is not None:
                                 reply = chunk.reply if request.carrier is not None else self.partial.whole(chunk.reply)
                                 self._succeeded(decision, reply)
-                                self.runtime.answers.send(decision, self.call, reply)
+                                self._judge(decision, reply)
                             if (piece := self.partial.add(chunk)) is not None:
                                 yield piece
                 return
@@ -172,7 +214,8 @@ class Round:
             "x-bot-orch-agent": self._known.agent,
             "x-bot-orch-propensity": repr(self._known.propensity),
             "x-bot-orch-policy": self._known.policy,
-            "x-bot-orch-attempts": str(len(self.decisions)),
+            "x-bot-orch-attempts": str(len(self.tried)),
+            **({"x-bot-orch-steps": "; ".join(self.steps())} if self.looks else {}),
             **self._dollars(),
         }
 
@@ -188,6 +231,10 @@ class Round:
             usage = self._usage or self.constraints.size.usage()
             found["x-bot-orch-baseline-usd"] = f"{runtime.guards[baseline].price.cost(usage):.8g}"
         return found
+
+    def steps(self) -> list[str]:
+        """The steps so far, in words."""
+        return step_lines(self.made, self.reasons)
 
     def frame(self) -> AnswerFrame:
         """The metadata of the answer."""
@@ -206,10 +253,16 @@ class Round:
             return event
         try:
             tried = (name for name in self.tried if self.tried.count(name) > 1 or name not in self.partial.refused)
-            constraints = msgspec.structs.replace(self.constraints, tried=tuple(tried))
+            constraints = msgspec.structs.replace(self.constraints, tried=tuple(tried), spent_usd=self.spent_usd)
             first = self.decisions[0] if self.decisions else ""
             event, self._group = decide(
-                self.runtime, self.record, constraints, text=self.text, task_ref=self.task_id, round_id=first
+                self.runtime,
+                self.record,
+                constraints,
+                text=self.text,
+                task_ref=self.task_id,
+                round_id=first,
+                team=self._team() if self.looks else None,
             )
         except Problem as problem:
             if self.failures and problem.code == "no_agent":
@@ -271,19 +324,122 @@ class Round:
             await self.runtime.writer.barrier()
         raise problem_of_round(self.failures, self.tried[-len(self.failures) :]) from self.failures[-1]
 
+    def _team(self) -> Team:
+        """The answers so far, and how many agents the round may ask."""
+        settings, known = self.runtime.config.router, self.runtime.ledger.router.agents
+        seen = tuple(each.answer for name, each in self.candidates.items() if name in known)
+        left = 0 if self._spent else settings.attempts - len(self.tried)
+        return Team(seen, max(1, len(seen) + left), settings.combine)
+
     def _remember(self, event: DecisionMade) -> None:
         self.last = event
+        self.made.append(event)
         self.decisions.append(event.id)
-        self.tried.append(event.agent)
+        if event.action == "ask":
+            self.tried.append(event.agent)
+
+    async def _accepted(self) -> Candidate:
+        """Ask agents, look at their answers, and return the one that is accepted; its decision is on disk."""
+        began = time.perf_counter()
+        while True:
+            decision = await self._next()
+            if decision.action == "accept":
+                break
+            begun = time.perf_counter()
+            try:
+                with self._watching(decision):
+                    reply, chunks = await self._asked(decision)
+            except CallFailure as failure:
+                self.waited_s += time.perf_counter() - begun
+                self.reasons[decision.id] = str(failure.ending)
+                await self._failed(decision, failure)
+                continue
+            note_reply(reply.raw)
+            await self._looked(decision, reply, chunks)
+            self.waited_s += time.perf_counter() - begun
+            settings, left_s = self.runtime.config.router, self._left_s()
+            self._spent = self.calls >= settings.max_calls or (left_s is not None and left_s <= 0.0)
+        found = await self._delivered(decision, self.candidates[decision.agent])
+        self._count_steps(decision, time.perf_counter() - began)
+        await self._on_disk()
+        return found
+
+    async def _asked(self, decision: DecisionMade) -> tuple[CallReply, list[Chunk]]:
+        """The whole answer of an agent, with its chunks if the caller wants a stream."""
+        guard, request, mute = self.runtime.guards[decision.agent], self._request(decision), self.runtime.mute
+        sure = with_logprobs(request) if self.runtime.config.router.signal == "logprobs" else request
+        if sure is not request and decision.agent not in mute:
+            try:
+                return await _whole(guard, sure)
+            except CallFailure as failure:
+                if b"logprobs" not in (failure.raw or b""):
+                    raise
+                mute.add(decision.agent)  # it refuses the parameter
+                self._add_up(failure.attempts)
+        return await _whole(guard, request)
+
+    async def _looked(self, decision: DecisionMade, reply: CallReply, chunks: list[Chunk]) -> None:
+        """Note what is known of an answer: what checks say, how sure it is."""
+        judges, settings = self.runtime.judges, self.runtime.config.router
+        self._add_up(reply.attempts)
+        verdicts = {} if judges is None else await judges.look(decision, self.call, reply)
+        found = candidate_of(decision, reply, chunks, verdicts=verdicts, settings=settings)
+        self.candidates[decision.agent] = found
+        self.reasons[decision.id] = reasons_of(found, settings)
+        if reply.measure is not None:
+            self._show(decision.id, reply.measure)
+        note = Noted(ANSWER, decision.id, {"reasons": reasons_of(found, settings, logged=True)})
+        self.runtime.writer.stage(self.runtime.writer.stamp(), note, decision.id)
+
+    async def _delivered(self, decision: DecisionMade, found: Candidate) -> Candidate:
+        """The accepted answer after guardrails, once judges and tool loops know of it."""
+        reply, chunks = found.reply, found.chunks
+        if self.runtime.config.router.signal == "logprobs" and with_logprobs(self.call) is not self.call:
+            reply = replace(reply, raw=without_logprobs(reply.raw))
+            chunks = tuple(replace(each, raw=without_logprobs(each.raw)) for each in chunks)
+        found = replace(found, reply=reply, chunks=chunks)
+        if self.runtime.screens.after:
+            reply = await self._screened(decision, reply)
+            if reply is not found.reply:
+                chunks = tuple([chunk async for chunk in in_one_piece(reply)])
+        self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
+        self.answered, self._usage = True, reply.usage
+        if reply.reward is not None:
+            outcome = replace(reply.outcome(), output=None)  # which its own decision has shown
+            self._report(decision.id, outcome, judge=OWN)
+        self._judge(decision, reply, known=found.verdicts)
+        return replace(found, reply=reply, chunks=chunks)
+
+    def _count_steps(self, decision: DecisionMade, elapsed_s: float) -> None:
+        """Count a round by the number of agents asked, what later ones cost, and how long a stream was held back."""
+        metrics, (first, *later) = self.runtime.metrics, self.candidates.values()
+        changed = "yes" if decision.agent != first.answer.agent else "no"
+        metrics.count("bot_orch_rounds_total", agents=str(len(self.tried)), changed=changed)
+        metrics.count("bot_orch_later_answers_usd_total", sum(each.reply.cost_usd for each in later))
+        if self.call.stream and first.reply.first_byte_s is not None:
+            metrics.observe("bot_orch_held_seconds", max(0.0, elapsed_s - first.reply.first_byte_s))
+
+    def _judge(
+        self, decision: DecisionMade, reply: CallReply, *, known: Mapping[str, Verdict] = MappingProxyType({})
+    ) -> None:
+        if self.runtime.judges is not None:
+            self.runtime.judges.hear(decision, self.call, reply, known=known)
+
+    def _add_up(self, attempts: Sequence[Attempt]) -> None:
+        self.calls += sum(attempt.ending.meaning.attempted for attempt in attempts)
+        self.spent_usd += sum(attempt.cost_usd for attempt in attempts)
 
     def _request(self, decision: DecisionMade) -> CallRequest:
         """The request to the agent; retries use only calls that are not reserved for other agents."""
         settings = self.runtime.config.router
-        others = min(settings.attempts - len(self.decisions), len(decision.eligible or decision.agents) - 1)
+        others = min(settings.attempts - len(self.tried), len(decision.eligible or decision.agents) - 1)
         spare = settings.max_calls - self.calls - max(0, others)
-        given = _allowance(self.runtime, decision, self._left_s(), made=len(self.decisions), tried=self.tried)
+        given = _allowance(self.runtime, decision, self._left_s(), made=len(self.tried), tried=self.tried)
         self._stops = given.stops
-        return replace(self.call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds, meter=self.meter)
+        call = self.call
+        if settings.carry == "summary" and self.candidates and not self.constraints.needs.only:
+            call = carried(call, self.candidates.values())
+        return replace(call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds, meter=self.meter)
 
     def _taking_over(self, decision: DecisionMade, request: CallRequest) -> CallRequest:
         """The request as the agent gets it if the client has a part of the answer already."""
@@ -353,15 +509,16 @@ class Round:
         reason = "not_applicable" if rejected else meaning.reason
         self._report(decision.id, Outcome(False, reward, failure.elapsed_s, reason))
         self.failures.append(failure)
-        self.spent_usd += sum(attempt.cost_usd for attempt in failure.attempts)
-        self.calls += sum(attempt.ending.meaning.attempted for attempt in failure.attempts)
+        self._add_up(failure.attempts)
         settings = self.runtime.config.router
-        spent = len(self.decisions) >= settings.attempts or self.calls >= settings.max_calls
+        spent = len(self.tried) >= settings.attempts or self.calls >= settings.max_calls
         left_s = self._left_s()
         stopped = self._stops and failure.ending is Ending.CALLER_DEADLINE
         ended = failure.ending in FINAL and not (stopped or rejected)
         if final or spent or ended or (left_s is not None and left_s <= 0.0):
-            await self._give_up()
+            if not self.candidates:
+                await self._give_up()
+            self._spent = True  # the best answer so far is delivered
 
     def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "", default: bool = False) -> None:
         moved = self.runtime.heir is not None
@@ -407,6 +564,18 @@ class Round:
             default=default,
         )
         self.runtime.record(event)
+
+
+async def _whole(guard: Guard, request: CallRequest) -> tuple[CallReply, list[Chunk]]:
+    """An answer, with its chunks if it is streamed."""
+    if not request.stream:
+        return await guard.call(request), []
+    async with aclosing(guard.stream(request)) as stream:
+        chunks = [chunk async for chunk in stream]
+    reply = chunks[-1].reply if chunks else None
+    if reply is None:
+        raise CallFailure(Ending.MALFORMED, "the stream has no end")
+    return reply, chunks
 
 
 class _Allowance(NamedTuple):

@@ -65,6 +65,8 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
         so.
     made_by
         The agent whose tool calls this request has the results of: it stays with that one.
+    spent_usd
+        What the round has spent so far.
     """
 
     kind: str = ""
@@ -80,6 +82,7 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
     needs: Needs = _NO_NEEDS
     made_by: str | None = None
     chat: bool = False
+    spent_usd: float = 0.0
 
     @property
     def caller(self) -> str:
@@ -233,7 +236,8 @@ def _narrow(
     if settings.budget != _NO_BUDGET:
         costs = expected_usd(found.left, guards, constraints.size)
         people = [name for name in found.left if _is_person(guards.get(name))]
-        can = _affordable(settings.budget, costs, ledger, now_us=now_us, people=people)
+        spent_usd = constraints.spent_usd
+        can = _affordable(settings.budget, costs, ledger, now_us=now_us, people=people, spent_usd=spent_usd)
         for name, why in can.excluded.items():
             found.drop([name], why)
         if can.cheapest and not can.beside:
@@ -297,7 +301,13 @@ def expected_usd(names: Iterable[str], guards: Mapping[str, Guard], size: Reques
 
 
 def _affordable(
-    budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, *, now_us: int, people: Collection[str] = ()
+    budget: BudgetConfig,
+    costs: Mapping[str, float],
+    ledger: Ledger,
+    *,
+    now_us: int,
+    people: Collection[str] = (),
+    spent_usd: float = 0.0,
 ) -> _Affordable:
     """Agents that the budget allows, given their expected prices.
 
@@ -306,7 +316,7 @@ def _affordable(
     """
     excluded: dict[str, str] = {}
     if budget.per_request_usd is not None:
-        most = budget.per_request_usd + _SLACK_USD
+        most = budget.per_request_usd - spent_usd + _SLACK_USD
         excluded = {name: "over budget of a request" for name, cost in costs.items() if cost > most}
     left = {name: cost for name, cost in costs.items() if name not in excluded}
     if budget.window_usd is None or not left:
@@ -316,7 +326,7 @@ def _affordable(
     free = {name for name in left if name in people and name not in over}
     if free and len(free) < len(left):
         rest = {name: cost for name, cost in costs.items() if name not in free}
-        return replace(_affordable(budget, rest, ledger, now_us=now_us), beside=bool(free))
+        return replace(_affordable(budget, rest, ledger, now_us=now_us, spent_usd=spent_usd), beside=bool(free))
     least = min(left.values())
     if len(over) == len(left) and budget.on_exhausted == "cheapest":
         dear = {name: "over budget" for name, cost in left.items() if cost > least}

@@ -1,0 +1,246 @@
+"""Steps of a round that looks at answers before it delivers one: what is known of an answer, and how steps read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.replies import load_json
+from bot_orch.errors import InvalidInputError
+from bot_orch.log.events import AttemptEnded, DecisionMade, Event, Noted
+from bot_orch.service.config import Config, RouterConfig
+from bot_orch.service.judges.answer import Verdict
+from bot_orch.types import Answer
+
+__all__ = [
+    "ANSWER",
+    "Candidate",
+    "Team",
+    "candidate_of",
+    "carried",
+    "check_team",
+    "reasons_of",
+    "step_lines",
+    "steps_in",
+    "with_logprobs",
+    "without_logprobs",
+]
+
+#: Topic of the note, about a decision that asked, that says what was known of the answer; it has no text of it.
+ANSWER = "round.answer"
+_SHORT = 200  # characters; longer answers are hardly ever equal, and are not compared
+_NOT_ASKED = ("thumbs", "implicit", "pairwise")
+_PREFACE = "An earlier answer to this request was not accepted. What was said of it:"
+_encode = msgspec.json.Encoder().encode
+
+
+class Team(NamedTuple):
+    """The answers of a round so far, how many agents it may ask, and how the answer to deliver is found."""
+
+    seen: tuple[Answer, ...]
+    attempts: int
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An answer that may be delivered, its chunks if it was streamed, and what is known of it."""
+
+    reply: CallReply
+    chunks: tuple[Chunk, ...]
+    answer: Answer
+    verdicts: Mapping[str, Verdict]
+
+
+def check_team(config: Config) -> None:
+    """Refuse settings of steps that have no effect, or that name a judge that cannot be asked."""
+    settings, kinds = config.router, {judge.name: judge.kind for judge in config.judges}
+    for where, name in (*(("checks", each) for each in settings.checks), ("signal", settings.signal)):
+        if where == "signal" and name in ("none", "logprobs"):
+            continue
+        if name not in kinds:
+            known = ", ".join((*(("none", "logprobs") if where == "signal" else ()), *kinds)) or "judges of the file"
+            raise InvalidInputError(f"config.router.{where}", f"{name!r} is not a judge", f"choose from {known}")
+        if kinds[name] in _NOT_ASKED:
+            problem = f"{name!r} is of kind {kinds[name]}, which does not judge one answer"
+            raise InvalidInputError(f"config.router.{where}", problem, "name a judge that can be asked")
+    if not settings.looks:
+        for name, usual in (("combine", "vote"), ("carry", "none"), ("hold", False)):
+            if getattr(settings, name) != usual:
+                raise InvalidInputError(f"config.router.{name}", "has no effect", "add router.checks or router.signal")
+        return
+    if settings.attempts == 1:
+        raise InvalidInputError("config.router.attempts", "is 1: nothing follows from checks", "set 2 or more")
+    if settings.carry != "none" and not settings.checks:
+        raise InvalidInputError("config.router.carry", "has no effect", "add router.checks, whose messages it hands on")
+    if settings.success_reward is not None:
+        problem = "would teach that every delivered answer is right"
+        remedy = "remove it; a judge, feedback or silence says what an answer earns"
+        raise InvalidInputError("config.router.success_reward", problem, remedy)
+    if settings.shadow is not None or settings.mode != "serve":
+        problem = "compares single answers"
+        raise InvalidInputError("config.router.shadow", problem, "remove it and mode: observe, or checks and signal")
+    if settings.guarantee:
+        problem = "does not account for several answers"
+        raise InvalidInputError("config.router.guarantee", problem, "remove it, or checks and signal")
+    if (settings.reward or {}).get("id") == "survival":
+        problem = "rewards speed, and steps need to know which answers are right"
+        raise InvalidInputError("config.router.reward", problem, "remove it, or checks and signal")
+
+
+def candidate_of(
+    decision: DecisionMade,
+    reply: CallReply,
+    chunks: Sequence[Chunk],
+    *,
+    verdicts: Mapping[str, Verdict],
+    settings: RouterConfig,
+) -> Candidate:
+    """An answer with its covariates: the lowest check, the signal, and a key that equal answers share."""
+    checks = [found.value for name in settings.checks if (found := verdicts.get(name)) and found.value is not None]
+    if settings.signal == "logprobs":
+        signal = _confidence(reply, chunks)
+    else:
+        signal = verdicts[settings.signal].value if settings.signal in verdicts else None
+    answer = Answer(
+        decision.agent,
+        decision.id,
+        signal=signal,
+        check=min(checks, default=None),
+        key=_key(reply.text),
+        output=reply.measure,
+        cost_usd=reply.cost_usd,
+        elapsed_s=reply.elapsed_s,
+    )
+    return Candidate(reply, tuple(chunks), answer, verdicts)
+
+
+def _confidence(reply: CallReply, chunks: Iterable[Chunk]) -> float | None:
+    """The geometric mean of the probabilities of an answer's tokens; None if the agent does not tell them."""
+    found: list[float] = []
+    for raw in [chunk.raw for chunk in chunks] or [reply.raw]:
+        if raw is None or b'"logprob"' not in raw:
+            continue
+        try:
+            choice = load_json(raw)["choices"][0]
+            found += [float(each["logprob"]) for each in choice["logprobs"]["content"]]
+        except (CallFailure, TypeError, ValueError, LookupError, AttributeError):
+            continue
+    mean = sum(found) / len(found) if found else math.nan
+    return None if math.isnan(mean) else math.exp(min(mean, 0.0))
+
+
+def _key(text: str) -> str | None:
+    r"""Equal for equal short answers: JSON by value, other texts without case and extra space; None if it is long.
+
+    Examples
+    --------
+    >>> _key(" Yes\n") == _key("yes"), _key('{"b": 1, "a": 2}') == _key('{"a":2,"b":1}'), _key("x" * 300)
+    (True, True, None)
+    """
+    plain = " ".join(text.split()).casefold()
+    if not plain or len(plain) > _SHORT:
+        return None
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return plain.rstrip(".!")
+
+
+def with_logprobs(request: CallRequest) -> CallRequest:
+    """The request, asking for probabilities of tokens; as it is if it asks or is in another interface's words."""
+    if request.endpoint == "embeddings" or request.document is not None or "logprobs" in request.params:
+        return request
+    return replace(request, params={**request.params, "logprobs": True})
+
+
+def without_logprobs(raw: bytes | None) -> bytes | None:
+    """A chat completion, or a chunk of one, without the probabilities that the caller has not asked for."""
+    if raw is None or b'"logprobs"' not in raw:
+        return raw
+    try:
+        document = load_json(raw)
+        choices = [{name: part for name, part in each.items() if name != "logprobs"} for each in document["choices"]]
+        return _encode({**document, "choices": choices})
+    except (CallFailure, TypeError, LookupError, AttributeError):
+        return raw
+
+
+def carried(request: CallRequest, candidates: Iterable[Candidate]) -> CallRequest:
+    """The request with what checks said of the answers before; as it is if they said nothing."""
+    said = [
+        f"- {name}: {verdict.message}"
+        for each in candidates
+        for name, verdict in each.verdicts.items()
+        if verdict.message and verdict.value is not None and verdict.value < 1.0
+    ]
+    if not said:
+        return request
+    note = "\n".join((_PREFACE, *said))
+    if request.messages:
+        return replace(request, messages=(*request.messages, {"role": "user", "content": note}), document=None)
+    return replace(request, text=f"{request.text}\n\n{note}")
+
+
+def reasons_of(candidate: Candidate, settings: RouterConfig, *, logged: bool = False) -> str:
+    r"""What is known of an answer, in words; ``logged``: without messages that may quote it.
+
+    Examples
+    --------
+    >>> verdicts = {"tests": Verdict(0.0, "ran 9 tests\nfailed: 2 of 9", own=True)}
+    >>> found = Candidate(CallReply(), (), Answer("small", signal=0.41), verdicts)
+    >>> reasons_of(found, RouterConfig(checks=("tests",), signal="logprobs"))
+    'tests failed: 2 of 9, sure 0.41'
+    """
+    parts = [
+        _said(name, verdict, quiet=logged and not verdict.own)
+        for name in settings.checks
+        if (verdict := candidate.verdicts.get(name)) is not None and verdict.value is not None
+    ]
+    if candidate.answer.signal is not None:
+        parts.append(f"sure {candidate.answer.signal:.2f}")
+    return ", ".join(parts) or "nothing is known of it"
+
+
+def _said(name: str, verdict: Verdict, *, quiet: bool) -> str:
+    value, reason = verdict.value or 0.0, "" if quiet else verdict.reason
+    if value >= 1.0:
+        return f"{name} passed"
+    outcome = f"{name} failed" if value <= 0.0 else f"{name} {value:.2f}"
+    reason = reason.removeprefix("failed").removeprefix("FAILED").lstrip(": ")
+    return f"{outcome}: {reason}" if reason else outcome
+
+
+def step_lines(decisions: Iterable[DecisionMade], reasons: Mapping[str, str]) -> list[str]:
+    """The steps of a round, one per line: agents asked with what was known of their answers, and the one delivered."""
+    lines = []
+    for each in decisions:
+        place = each.agents.index(each.agent)
+        worth = float(each.column("estimate")[place])
+        if each.action == "accept":
+            lines.append(f"delivered {each.agent} ({worth:.2f})")
+            continue
+        cost = float(each.decision().terms.penalty()[place]) if each.answers else 0.0
+        why = f" (worth of asking {worth:.2f} - {cost:.2f})" if each.answers else ""
+        lines.append(f"{each.agent}{why}: {reasons.get(each.id, 'no answer')}")
+    return lines
+
+
+def steps_in(events: Sequence[Event]) -> list[str]:
+    """The steps of a round by its events in the log; none for a round of one step."""
+    decisions = [each for each in events if isinstance(each, DecisionMade)]
+    if not any(each.action == "accept" for each in decisions):
+        return []
+    reasons: dict[str, Any] = {
+        each.decision_id: each.ending
+        for each in events
+        if isinstance(each, AttemptEnded) and each.ending != "completed"
+    }
+    reasons |= {each.ref: each.data["reasons"] for each in events if isinstance(each, Noted) and each.topic == ANSWER}
+    return step_lines(decisions, reasons)

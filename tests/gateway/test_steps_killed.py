@@ -1,0 +1,59 @@
+"""A process that is killed in the middle of a round that looks at its answers: what was acknowledged is kept."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # for test_workers
+
+from service_running import until
+from test_workers import Service
+from upstream import completion, hang
+
+from bot_orch.log.events import DecisionMade, TaskEnded
+from bot_orch.log.ledger import fold
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
+
+TEXT = """
+version: 1
+database: log.sqlite
+listen: {{port: 0}}
+log_level: error
+router: {{seed: 3, floor: 0.0, checks: [right], attempts: 2}}
+judges: [{{name: right, kind: regex, settings: {{pattern: right}}}}]
+agents: [{agents}]
+tokens: [{{name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}}]
+"""
+
+
+def line(url, name):
+    where = f'{{base_url: "{url}", model: m, allow_private: true}}'
+    return f"{{id: {name}, kind: openai, settings: {where}}}"
+
+
+def test_a_round_that_was_killed_between_two_answers_is_finished(tmp_path, upstream):
+    """The first answer fails the check; the second agent is asked when the process dies, and again after the start."""
+    small = upstream.script("small", [completion(content="wrong")])
+    large = upstream.script("large", [hang], [completion(content="right")])
+    text = TEXT.format(agents=", ".join((line(small, "small"), line(large, "large"))))
+    service = Service(tmp_path, text, workers=1).wait()
+    status, task, _ = service("POST", "/v1/tasks", {"task": {"text": "2 + 2?"}, "background": True})
+    assert status == 202
+    until(lambda: "large" in [name for name, _ in upstream.requests])
+    os.kill(service.process.pid, signal.SIGKILL)
+    service.stop()
+    again = Service(tmp_path, text, workers=1).wait()
+    try:
+        done = until(lambda: (found := again("GET", f"/v1/tasks/{task['id']}")[1])["status"] == "completed" and found)
+        assert (done["output"], done["agent"]) == ("right", "large")
+    finally:
+        again.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    assert replay(log).ok and fold(log, use_snapshot=False).fingerprint() == fold(log).fingerprint()
+    events = [row.event() for row in log.read()]
+    log.close()
+    made = [each for each in events if isinstance(each, DecisionMade)]
+    assert sum(each.action == "accept" for each in made) == 1
+    assert sum(isinstance(each, TaskEnded) for each in events) == 1
