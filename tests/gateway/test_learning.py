@@ -8,6 +8,7 @@ import pytest
 from service_running import Running, until
 from test_interfaces import EVENTS, RESPONSE, able
 from test_messages import TEXT, native, said
+from upstream import ID, completion
 
 from bot_orch.log.events import FeedbackGiven
 from bot_orch.service.config import parse_config
@@ -128,3 +129,16 @@ def test_a_router_is_found_by_the_id_of_its_completion(judged, client):
     answer = client(service).chat.completions.create(model="auto:support", messages=[{"role": "user", "content": "a"}])
     told = up(service, answer.id)
     assert told.get("effect") in ("learned", "replaced"), told
+
+
+def test_an_id_that_an_endpoint_repeats_is_refused(upstream, serve, agent, client):
+    """Which answer is meant cannot be told; the id of the decision can."""
+    line = agent(upstream.script("same", [completion(content="fine")]), "same")
+    service = serve(line, router="attempts: 1", after="judges: [{name: people, kind: thumbs}]")
+    _, first = ask(client(service), "one")
+    until(lambda: up(service, ID).get("effect") == "learned")
+    _, second = ask(client(service), "two")
+    refused = until(lambda: "error" in (found := up(service, ID, 0)) and found["error"])
+    assert refused["code"] == "ambiguous_completion" and "x-bot-orch-decision-id" in refused["message"]
+    assert up(service, second, name="decision_id")["effect"] == "learned"
+    assert [each[1] for each in values(service, first)] == [1.0]

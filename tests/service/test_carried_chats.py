@@ -39,28 +39,35 @@ routers:
   broken:
     router: {{policy: bot, success_reward: 1.0, midstream: continue}}
     agents: [{first}, {second}]
+  checked:
+    router: {{floor: 0.0, checks: [whole], signal: logprobs, carry: summary, hold: true, attempts: 2}}
+    judges: [{{name: whole, kind: regex, settings: {{pattern: piece}}}}]
+    agents: [{empty}, {whole}]
 tokens: [{{name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}}]
 """
-ROUTERS = ("default", "shaky", "narrow", "broken")
+ROUTERS = ("default", "shaky", "narrow", "broken", "checked")
 
 
 class Upstream(BaseHTTPRequestHandler):
     """A model: ``/good`` answers, ``/bad`` fails, a prompt that says so waits for ``released``."""
 
-    released = threading.Event()
+    released, asked = threading.Event(), []
     calls = 0  # of broken streams
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.asked.append((self.path.split("/")[1], asked))
+        word = "nothing " if self.path.startswith("/empty") else "piece "
+        sure = {"logprobs": {"content": [{"token": word, "logprob": -0.5}]}} if asked.get("logprobs") else {}
         if self.path.startswith("/bad"):
             self._say(500, {"error": {"message": "down"}})
         elif self.path.startswith("/broken"):
             self._break(asked)
         elif not asked.get("stream"):
             self._pause(asked)
-            message = {"role": "assistant", "content": "piece " * PIECES}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            message = {"role": "assistant", "content": word * PIECES}
+            choice = {"index": 0, "message": message, "finish_reason": "stop", **sure}
             usage = {"prompt_tokens": 7, "completion_tokens": PIECES, "total_tokens": 7 + PIECES}
             self._say(200, {"id": "u-1", "object": "chat.completion", "choices": [choice], "usage": usage})
         else:
@@ -70,7 +77,7 @@ class Upstream(BaseHTTPRequestHandler):
             self.end_headers()
             with contextlib.suppress(OSError):
                 for number in range(PIECES):
-                    delta = {"index": 0, "delta": {"content": "piece "}, "finish_reason": None}
+                    delta = {"index": 0, "delta": {"content": word}, "finish_reason": None, **sure}
                     self._event({"id": "u-1", "object": "chat.completion.chunk", "choices": [delta]})
                     if number == 1:
                         self._pause(asked)
@@ -137,6 +144,8 @@ def service(tmp_path, upstream):
     text = TEXT.format(
         good=agent("good", upstream),
         bad=agent("bad", upstream, "bad", ", retry: {tries: 1}, breaker: {failures: 3, open_s: 60}"),
+        empty=agent("empty", upstream, "empty"),
+        whole=agent("whole", upstream, "good"),
         narrow=agent("narrow", upstream, more=", limits: {concurrency: 1, wait_s: 0}"),
         first=agent("first", upstream, "broken", ", capabilities: {prefill: message}"),
         second=agent("second", upstream, "broken", ", capabilities: {prefill: message}"),
@@ -197,6 +206,26 @@ def test_an_answer_is_the_same_and_the_owner_learns_the_same(service, stream):
     assert len({each.task.features for each in decisions}) == 1, "the text is encoded alike"
     for each in decisions:  # judged by the text of the answer
         until(lambda each=each: '"length"' in json.dumps(service("GET", f"/v1/decisions/{each.id}")[1]))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_are_looked_at_by_the_owner(service, stream):
+    """The front keeps the answers, the owner runs the checks and says which one is delivered."""
+    Upstream.asked.clear()
+    found = [chat(service, "checked", worker=FRONT, stream=stream) for _ in range(6)]
+    assert carried(service) == 6 and {status for status, _, _ in found} == {200}
+    texts = [said if stream else json.dumps(said) for _, said, _ in found]
+    assert all(text.count("piece ") == PIECES and "nothing" not in text and "logprobs" not in text for text in texts)
+    steps = [headers["x-bot-orch-steps"] for _, _, headers in found]
+    assert any(each.startswith("empty: whole failed: the answer lacks") and "sure 0.61" in each for each in steps)
+    assert all("delivered whole" in each for each in steps)
+    told = [asked["messages"] for name, asked in Upstream.asked if name == "good"]
+    assert any("- whole: the answer lacks" in each[-1]["content"] for each in told)
+    assert all(asked["logprobs"] is True for _, asked in Upstream.asked)
+    accepted = [each for each in of(events(service, "checked"), DecisionMade) if each.action == "accept"]
+    assert [each.id for each in accepted] == [headers["x-bot-orch-decision-id"] for _, _, headers in found]
+    assert {each.agent for each in accepted} == {"whole"}
+    until(lambda: len(of(events(service, "checked"), FeedbackGiven)) == 6)
 
 
 def test_a_front_asks_the_next_agent_and_the_owner_breaks_the_circuit(service):

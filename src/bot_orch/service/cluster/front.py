@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -40,6 +40,7 @@ from bot_orch.service.loops import made_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rounds import AnswerFrame
+from bot_orch.service.routing.steps import SURE, confidence, with_logprobs, with_note, without_logprobs
 
 __all__ = ["CarriedRound", "OwnedHereError", "Owners", "carries", "sees_text"]
 
@@ -52,12 +53,11 @@ T = TypeVar("T")
 def carries(config: Config) -> bool:
     """Whether fronts can serve chats of a router.
 
-    Not if the owner has to see a whole request or answer before the next one does: for checks, guardrails, the cache
-    and traces; nor if people answer, at the owner.
+    Not if the owner has to see a whole request or answer before the next one does: for guardrails, the cache and
+    traces; nor if people answer, at the owner.
     """
     return not (
         config.cache.ttl_s > 0
-        or config.router.looks
         or config.traces is not None
         or config.guardrails
         or any(each.kind == "human" for each in config.agents)
@@ -65,9 +65,9 @@ def carries(config: Config) -> bool:
 
 
 def sees_text(config: Config) -> bool:
-    """Whether a router's owner needs the texts of chats and answers, for judges, audits or shadow calls."""
+    """Whether a router's owner needs the texts of chats and answers: for judges, signals, audits or shadow calls."""
     shadows = config.router.shadow is not None or any(each.shadow is not None for each in config.agents)
-    return bool(config.judges or config.audit is not None or shadows)
+    return bool(config.judges or config.router.looks or config.audit is not None or shadows)
 
 
 class OwnedHereError(Exception):
@@ -202,7 +202,7 @@ class CarriedRound:
         self._whole = sees_text(config)
         self._inbox: asyncio.Queue[Call | Go | Refused | Moved | None] = asyncio.Queue()
         self._working: asyncio.Future[Any] | None = None
-        self._stopped = self._over = False
+        self._stopped = self._over = self._added = False
         self._usage: Usage | None = None
         self._headers: dict[str, str] = {}
         self._partial = PartialAnswer(config.router.midstream)
@@ -227,9 +227,10 @@ class CarriedRound:
 
     async def run(self) -> CallReply:
         """Call agents until one answers; returns the answer."""
+        answers: dict[str, CallReply] = {}
         try:
-            decided = await self._first_call()
-            while True:
+            decided: Call | None = await self._first_call()
+            while decided is not None:
                 guard, request = self._asked(decided)
                 try:
                     reply = await self._unless_stopped(guard.call(request))
@@ -237,15 +238,19 @@ class CarriedRound:
                     self._send(Failed.of(self.number, failure, None, partial=self._partial))
                 else:
                     if reply is not None:
+                        answers[decided.agent] = replace(reply, raw=self._own(reply.raw))
                         self._send(Done(self.number, self._shown(reply)))
-                        await self._go()
-                        return reply
-                decided = await self._next_call()
+                decided = await self._next_step()
+            return answers[self._frame.agent]
         finally:
             self._end()
 
     async def stream(self) -> AsyncIterator[Chunk]:
         """Stream the answer in chunks; after a failure the owner says whether another agent goes on."""
+        if self._config.router.looks and self._config.router.hold:
+            async for held in self._held():
+                yield held
+            return
         partial = self._partial
         try:
             decided = await self._first_call()
@@ -279,6 +284,39 @@ class CarriedRound:
         finally:
             self._end()
 
+    async def _held(self) -> AsyncIterator[Chunk]:
+        """Stream the accepted answer, which is held back until then."""
+        answers: dict[str, list[Chunk]] = {}
+        try:
+            decided: Call | None = await self._first_call()
+            while decided is not None:
+                guard, request = self._asked(decided)
+                try:
+                    chunks = await self._unless_stopped(self._collected(guard, request))
+                except CallFailure as failure:
+                    self._send(Failed.of(self.number, failure, self._usage, partial=self._partial))
+                else:
+                    if chunks:
+                        answers[decided.agent] = [replace(each, raw=self._own(each.raw)) for each in chunks]
+                        self._send(Done(self.number, self._shown(chunks[-1].reply or CallReply(), chunks)))
+                decided = await self._next_step()
+            self._over = True
+            for chunk in answers[self._frame.agent]:
+                yield chunk
+        finally:
+            self._end()
+
+    async def _collected(self, guard: Guard, request: CallRequest) -> list[Chunk]:
+        """All chunks of a stream; the owner learns when content begins."""
+        chunks: list[Chunk] = []
+        async with aclosing(guard.stream(request)) as stream:
+            async for chunk in stream:
+                self._usage = chunk.usage or self._usage
+                if not chunks:
+                    self._send(First(self.number))
+                chunks.append(chunk)
+        return chunks
+
     async def _first_call(self) -> Call:
         """Wait for the first decision; start again if the router moves before there is one."""
         while True:
@@ -295,15 +333,26 @@ class CarriedRound:
             await asyncio.sleep(_LOOK_S)
 
     async def _next_call(self) -> Call:
+        decided = await self._next_step()
+        if decided is None:
+            raise broken(self.router)
+        return decided
+
+    async def _next_step(self) -> Call | None:
+        """The next agent to call; None if the owner has accepted an answer."""
         message = await self._inbox.get()
         if isinstance(message, Call):
             return message
-        raise self._refused(message) if isinstance(message, Refused) else broken(self.router)
-
-    async def _go(self) -> None:
-        message = await self._inbox.get()
         if not isinstance(message, Go):
             raise self._refused(message) if isinstance(message, Refused) else broken(self.router)
+        self._take_go(message)
+        return None
+
+    async def _go(self) -> None:
+        if await self._next_step() is not None:
+            raise broken(self.router)
+
+    def _take_go(self, message: Go) -> None:
         self._headers = message.headers
         self._frame = AnswerFrame(message.decision_id, message.agent, message.created_s)
         self._over = not self._begin.stream
@@ -327,13 +376,22 @@ class CarriedRound:
         agent = next((each for each in self._config.agents if each.id == decided.agent), None)
         if agent is None:  # the owner has a newer configuration
             raise broken(self.router)
-        request = replace(self._call, id=decided.decision_id, meter=self.meter)
+        request = with_note(self._call, decided.note) if decided.note else self._call
+        request = with_logprobs(request) if decided.logprobs else request
+        self._added |= decided.logprobs
+        request = replace(request, id=decided.decision_id, meter=self.meter)
         return self._owners.guard(self.router, agent), request
 
-    def _shown(self, reply: CallReply) -> CallReply:
+    def _own(self, raw: bytes | None) -> bytes | None:
+        """What an agent sent, without what only the owner has asked for."""
+        return without_logprobs(raw) if self._added else raw
+
+    def _shown(self, reply: CallReply, chunks: Sequence[Chunk] = ()) -> CallReply:
         """The part of an answer that the owner needs."""
         named = reply.extra.get("completion_id")
-        extra = {"completion_id": named} if isinstance(named, str) else {}
+        extra: dict[str, Any] = {"completion_id": named} if isinstance(named, str) else {}
+        if self._config.router.signal == "logprobs":
+            extra[SURE] = confidence(reply, chunks)
         reply = replace(reply, extra=extra, made=made_in(reply))
         return reply if self._whole else replace(reply, text="", output=None, raw=None)
 

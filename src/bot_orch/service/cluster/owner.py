@@ -80,7 +80,7 @@ class RoundServer:
         elif isinstance(message, Inherit):
             self.inherit(message.router, decode_event(message.event))
         elif isinstance(message, Begin):
-            carrier = self._carriers[connection, message.number] = _Carrier(connection, message.number)
+            carrier = self._carriers[connection, message.number] = _Carrier(connection, message)
             carrier.task = asyncio.ensure_future(self._serve(message, carrier))
             carrier.task.add_done_callback(partial(self._ended, (connection, message.number)))
         elif (found := self._carriers.get((connection, message.number))) is not None:
@@ -168,12 +168,12 @@ class _Carrier:
 
     Parameters
     ----------
-    connection, number
-        Of the front, and its number of the chat.
+    connection, begun
+        Of the front, and how the chat began.
     """
 
-    def __init__(self, connection: MessageConnection, number: int) -> None:
-        self._connection, self._number = connection, number
+    def __init__(self, connection: MessageConnection, begun: Begin) -> None:
+        self._connection, self._number, self.begun = connection, begun.number, begun
         self._inbox: asyncio.Queue[First | Done | Failed] = asyncio.Queue()
         self.task: asyncio.Task[None] | None = None
         self.round: Round | None = None
@@ -224,7 +224,11 @@ class _Carrier:
     async def _asked(self, request: CallRequest) -> First | Done | Failed:
         agent = self.round.last.agent if self.round is not None and self.round.last is not None else ""
         self.usage = None
-        self.send(Call(self._number, agent, request.id))
+        begun, looks = self.begun, self.round is not None and self.round.looks
+        noted = looks and len(request.messages) > len(begun.messages)
+        note = str(request.messages[-1]["content"]) if noted else ""
+        logprobs = looks and "logprobs" in request.params and "logprobs" not in begun.params
+        self.send(Call(self._number, agent, request.id, note, logprobs))
         return await self._next()
 
     async def _next(self) -> First | Done | Failed:

@@ -4,10 +4,10 @@ A message is a length of four bytes and MessagePack; its number says which chat 
 event loop are written together. Each side sends an empty message every second, so that one that is frozen is noticed.
 
 A front sends ``Begin``; the owner answers with ``Call`` (ask this agent), ``Refused`` or ``Moved``. The front calls the
-agent, and says ``First`` when a stream has content, then ``Done`` or ``Failed``. After a failure the owner says whom to
-ask next, or refuses; a stream that broke off goes on with another agent if ``router.midstream`` allows it. ``Go`` says
-that the decision is on disk: nothing of its agent's answer is shown before. ``Cancel`` says that the client has left,
-``Stop`` that the call is not wanted any more.
+agent, and says ``First`` when a stream has content, then ``Done`` or ``Failed``. After a failure, or an answer that is
+looked at before delivery, the owner says whom to ask next, or refuses; a stream that broke off goes on with another
+agent if ``router.midstream`` allows it. ``Go`` says that the decision is on disk and whose answer to deliver: nothing
+of an answer is shown before. ``Cancel`` says that the client has left, ``Stop`` that the call is not wanted any more.
 """
 
 from __future__ import annotations
@@ -122,10 +122,12 @@ class Cancel(_Message, frozen=True):
 
 
 class Call(_Message, frozen=True):
-    """Call this agent."""
+    """Call this agent; ``note`` is what it is told about earlier answers, ``logprobs`` asks how sure it is."""
 
     agent: str
     decision_id: str
+    note: str = ""
+    logprobs: bool = False
 
 
 class Go(_Message, frozen=True):

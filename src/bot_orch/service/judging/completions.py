@@ -10,7 +10,7 @@ from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, Noted
 from bot_orch.log.ids import inside, is_id, outside, tenant_of
 from bot_orch.log.log import Row
 from bot_orch.log.lookups import ARCHIVED, Wanted, look_up
-from bot_orch.service.problems import StorageError
+from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 
 __all__ = ["COMPLETION", "OURS", "completion_of", "credited", "decision_of_completion", "is_noted", "note_completion"]
@@ -23,8 +23,10 @@ OURS = "chatcmpl-"
 _TRANSLATED = (OURS, "resp_", "msg_")
 
 
-def _key(tenant: str, completion_id: str) -> str:
-    return f"a@{tenant}:{completion_id}" if tenant else f"a:{completion_id}"
+def _key(tenant: str, completion_id: str, *, again: bool = False) -> str:
+    """The key of the note about an id; ``again``: of the note that another answer had it, too."""
+    space = "b" if again else "a"
+    return f"{space}@{tenant}:{completion_id}" if tenant else f"{space}:{completion_id}"
 
 
 def completion_of(decision: DecisionMade, reply: CallReply) -> str | None:
@@ -36,10 +38,12 @@ def completion_of(decision: DecisionMade, reply: CallReply) -> str | None:
 
 
 async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) -> None:
-    """Log the agent's id of its answer; an id that was seen before keeps its first decision."""
-    key = _key(tenant_of(decision.id), named)
+    """Log the agent's id of its answer; an id that another answer has had is noted to be ambiguous."""
+    keys = [_key(tenant_of(decision.id), named, again=again) for again in (False, True)]
     with suppress(StorageError):
-        if (await runtime.writer.look_up(keys=[key])).find(key) is None and runtime.ready:
+        look = await runtime.writer.look_up(keys=keys)
+        key = next((key for key in keys if look.find(key) is None), None)
+        if key is not None and runtime.ready:
             note, digest = Noted(COMPLETION, decision.id, {"id": named}), digest_of(named.encode())
             runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=key, digest=digest)
 
@@ -50,12 +54,15 @@ async def is_noted(runtime: Runtime, completion_id: str, tenant: str) -> bool:
 
 
 async def decision_of_completion(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
-    """The tenant's decision behind a completion id; None if unknown."""
+    """The tenant's decision behind a completion id; None if unknown. Raises a :class:`Problem` if it is ambiguous."""
     rests = [completion_id.removeprefix(each) for each in _TRANSLATED if completion_id.startswith(each)]
     for rest in rests:
         if is_id(rest):
             return inside(tenant, rest)
     names = [completion_id, *rests, *(f"{OURS}{rest}" for rest in rests)]  # as the agent called it
+    if await _noted(runtime, [_key(tenant, name, again=True) for name in names]) is not None:
+        message = "completion_id: several answers have this id; name the decision_id of x-bot-orch-decision-id"
+        raise Problem(409, "ambiguous_completion", message, param="completion_id")
     row = await _noted(runtime, [_key(tenant, name) for name in names])
     event = None if row is None or row.kind == ARCHIVED else row.event()
     return event.ref if isinstance(event, Noted) and event.topic == COMPLETION else None

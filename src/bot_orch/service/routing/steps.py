@@ -20,20 +20,25 @@ from bot_orch.types import Answer
 
 __all__ = [
     "ANSWER",
+    "SURE",
     "Candidate",
     "Team",
     "candidate_of",
     "carried",
     "check_team",
+    "confidence",
     "reasons_of",
     "step_lines",
     "steps_in",
     "with_logprobs",
+    "with_note",
     "without_logprobs",
 ]
 
 #: Topic of the note, about a decision that asked, that says what was known of the answer; it has no text of it.
 ANSWER = "round.answer"
+#: Field of ``reply.extra`` with the confidence of an answer whose chunks another process has.
+SURE = "sure"
 _SHORT = 200  # characters; longer answers are hardly ever equal, and are not compared
 _NOT_ASKED = ("thumbs", "implicit", "pairwise")
 _PREFACE = "An earlier answer to this request was not accepted. What was said of it:"
@@ -105,7 +110,7 @@ def candidate_of(
     """An answer with its covariates: the lowest check, the signal, and a key that equal answers share."""
     checks = [found.value for name in settings.checks if (found := verdicts.get(name)) and found.value is not None]
     if settings.signal == "logprobs":
-        signal = _confidence(reply, chunks)
+        signal = reply.extra[SURE] if SURE in reply.extra else confidence(reply, chunks)
     else:
         signal = verdicts[settings.signal].value if settings.signal in verdicts else None
     answer = Answer(
@@ -121,7 +126,7 @@ def candidate_of(
     return Candidate(reply, tuple(chunks), answer, verdicts)
 
 
-def _confidence(reply: CallReply, chunks: Iterable[Chunk]) -> float | None:
+def confidence(reply: CallReply, chunks: Iterable[Chunk]) -> float | None:
     """The geometric mean of the probabilities of an answer's tokens; None if the agent does not tell them."""
     found: list[float] = []
     for raw in [chunk.raw for chunk in chunks] or [reply.raw]:
@@ -182,7 +187,11 @@ def carried(request: CallRequest, candidates: Iterable[Candidate]) -> CallReques
     ]
     if not said:
         return request
-    note = "\n".join((_PREFACE, *said))
+    return with_note(request, "\n".join((_PREFACE, *said)))
+
+
+def with_note(request: CallRequest, note: str) -> CallRequest:
+    """The request with a note at its end."""
     if request.messages:
         return replace(request, messages=(*request.messages, {"role": "user", "content": note}), document=None)
     return replace(request, text=f"{request.text}\n\n{note}")
