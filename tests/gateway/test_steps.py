@@ -176,6 +176,12 @@ def test_the_next_agent_is_told_what_the_checks_said(pair, client, upstream, tmp
     assert any("tests failed: 2 of 9" in service.get(page).body.decode() for page in pages), "the judge is our own"
 
 
+def test_a_promise_holds_with_several_answers(pair, client):
+    service = pair(ROUTER + ", guarantee: {baseline: large, loss_at_most: 0.1}")
+    assert {each.parse().choices[0].message.content for each in ask(client, service, 6)} == {"right"}
+    assert replay(service.runtime.writer.log).ok
+
+
 def probable(text, *logprobs):
     document = completion(content=text)
     document["choices"][0]["logprobs"] = {"content": [{"token": "t", "logprob": each} for each in logprobs]}

@@ -91,9 +91,6 @@ def check_team(config: Config) -> None:
     if settings.shadow is not None or settings.mode != "serve":
         problem = "compares single answers"
         raise InvalidInputError("config.router.shadow", problem, "remove it and mode: observe, or checks and signal")
-    if settings.guarantee:
-        problem = "does not account for several answers"
-        raise InvalidInputError("config.router.guarantee", problem, "remove it, or checks and signal")
     if (settings.reward or {}).get("id") == "survival":
         problem = "rewards speed, and steps need to know which answers are right"
         raise InvalidInputError("config.router.reward", problem, "remove it, or checks and signal")
