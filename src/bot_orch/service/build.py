@@ -28,7 +28,6 @@ from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, Memory
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
-from bot_orch.service.routing.steps import check_team
 from bot_orch.transport import Labels
 from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
@@ -118,7 +117,6 @@ def _check_router(config: Config) -> None:
     for agent in config.agents:
         make_guard(agent, queue=_NoQueue())
     check_judges(config)
-    check_team(config)
     if config.router.reference is not None:
         measure_from_dict(config.router.reference)
 

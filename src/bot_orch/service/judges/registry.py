@@ -33,6 +33,7 @@ __all__ = [
 
 #: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
 OWN = "agent"
+_NOT_ASKED = ("thumbs", "implicit", "pairwise")
 _RESERVED = (OWN, "audit", "human", "caller")
 
 
@@ -137,6 +138,7 @@ def check_judges(config: Config) -> None:
             raise InvalidInputError(f"{where}.settings.agent", f"{asked!r} is not an agent", f"choose from {known}")
         make_judge(judge, lambda: None)
     _check_audit(config, names)
+    _check_steps(config)
     _check_pairs(config)
     if names and (config.router.reward or {}).get("id") == "survival":
         remedy = "remove router.reward, which computes rewards from times"
@@ -171,3 +173,36 @@ def _check_audit(config: Config, names: list[str]) -> None:
     kinds = {judge.name: judge.kind for judge in config.judges}
     if kinds.get(audit.by) in ("thumbs", "implicit", "pairwise"):
         raise InvalidInputError("config.audit.by", f"is of kind {kinds[audit.by]}", "name a judge that can be asked")
+
+
+def _check_steps(config: Config) -> None:
+    """Refuse settings of steps that have no effect, or that name a judge that cannot be asked."""
+    settings, kinds = config.router, {judge.name: judge.kind for judge in config.judges}
+    for where, name in (*(("checks", each) for each in settings.checks), ("signal", settings.signal)):
+        if where == "signal" and name in ("none", "logprobs"):
+            continue
+        if name not in kinds:
+            known = ", ".join((*(("none", "logprobs") if where == "signal" else ()), *kinds)) or "judges of the file"
+            raise InvalidInputError(f"config.router.{where}", f"{name!r} is not a judge", f"choose from {known}")
+        if kinds[name] in _NOT_ASKED:
+            problem = f"{name!r} is of kind {kinds[name]}, which does not judge one answer"
+            raise InvalidInputError(f"config.router.{where}", problem, "name a judge that can be asked")
+    if not settings.looks:
+        for name, usual in (("combine", "vote"), ("carry", "none"), ("hold", False)):
+            if getattr(settings, name) != usual:
+                raise InvalidInputError(f"config.router.{name}", "has no effect", "add router.checks or router.signal")
+        return
+    if settings.attempts == 1:
+        raise InvalidInputError("config.router.attempts", "is 1: nothing follows from checks", "set 2 or more")
+    if settings.carry != "none" and not settings.checks:
+        raise InvalidInputError("config.router.carry", "has no effect", "add router.checks, whose messages it hands on")
+    if settings.success_reward is not None:
+        problem = "would teach that every delivered answer is right"
+        remedy = "remove it; a judge, feedback or silence says what an answer earns"
+        raise InvalidInputError("config.router.success_reward", problem, remedy)
+    if settings.shadow is not None or settings.mode != "serve":
+        problem = "compares single answers"
+        raise InvalidInputError("config.router.shadow", problem, "remove it and mode: observe, or checks and signal")
+    if (settings.reward or {}).get("id") == "survival":
+        problem = "rewards speed, and steps need to know which answers are right"
+        raise InvalidInputError("config.router.reward", problem, "remove it, or checks and signal")

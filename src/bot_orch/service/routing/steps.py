@@ -12,9 +12,8 @@ import msgspec
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.replies import load_json
-from bot_orch.errors import InvalidInputError
 from bot_orch.log.events import AttemptEnded, DecisionMade, Event, Noted
-from bot_orch.service.config import Config, RouterConfig
+from bot_orch.service.config import RouterConfig
 from bot_orch.service.judges.answer import Verdict
 from bot_orch.types import Answer
 
@@ -25,7 +24,6 @@ __all__ = [
     "Team",
     "candidate_of",
     "carried",
-    "check_team",
     "confidence",
     "reasons_of",
     "step_lines",
@@ -40,7 +38,6 @@ ANSWER = "round.answer"
 #: Field of ``reply.extra`` with the confidence of an answer whose chunks another process has.
 SURE = "sure"
 _SHORT = 200  # characters; longer answers are hardly ever equal, and are not compared
-_NOT_ASKED = ("thumbs", "implicit", "pairwise")
 _PREFACE = "An earlier answer to this request was not accepted. What was said of it:"
 _encode = msgspec.json.Encoder().encode
 
@@ -61,39 +58,6 @@ class Candidate:
     chunks: tuple[Chunk, ...]
     answer: Answer
     verdicts: Mapping[str, Verdict]
-
-
-def check_team(config: Config) -> None:
-    """Refuse settings of steps that have no effect, or that name a judge that cannot be asked."""
-    settings, kinds = config.router, {judge.name: judge.kind for judge in config.judges}
-    for where, name in (*(("checks", each) for each in settings.checks), ("signal", settings.signal)):
-        if where == "signal" and name in ("none", "logprobs"):
-            continue
-        if name not in kinds:
-            known = ", ".join((*(("none", "logprobs") if where == "signal" else ()), *kinds)) or "judges of the file"
-            raise InvalidInputError(f"config.router.{where}", f"{name!r} is not a judge", f"choose from {known}")
-        if kinds[name] in _NOT_ASKED:
-            problem = f"{name!r} is of kind {kinds[name]}, which does not judge one answer"
-            raise InvalidInputError(f"config.router.{where}", problem, "name a judge that can be asked")
-    if not settings.looks:
-        for name, usual in (("combine", "vote"), ("carry", "none"), ("hold", False)):
-            if getattr(settings, name) != usual:
-                raise InvalidInputError(f"config.router.{name}", "has no effect", "add router.checks or router.signal")
-        return
-    if settings.attempts == 1:
-        raise InvalidInputError("config.router.attempts", "is 1: nothing follows from checks", "set 2 or more")
-    if settings.carry != "none" and not settings.checks:
-        raise InvalidInputError("config.router.carry", "has no effect", "add router.checks, whose messages it hands on")
-    if settings.success_reward is not None:
-        problem = "would teach that every delivered answer is right"
-        remedy = "remove it; a judge, feedback or silence says what an answer earns"
-        raise InvalidInputError("config.router.success_reward", problem, remedy)
-    if settings.shadow is not None or settings.mode != "serve":
-        problem = "compares single answers"
-        raise InvalidInputError("config.router.shadow", problem, "remove it and mode: observe, or checks and signal")
-    if (settings.reward or {}).get("id") == "survival":
-        problem = "rewards speed, and steps need to know which answers are right"
-        raise InvalidInputError("config.router.reward", problem, "remove it, or checks and signal")
 
 
 def candidate_of(
