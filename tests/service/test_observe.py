@@ -8,6 +8,7 @@ import pytest
 from service_running import until
 
 from bot_orch.agents.base import CallReply
+from bot_orch.cli.main import main
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.savings import observed
@@ -76,6 +77,23 @@ def test_the_baseline_serves_and_the_choice_of_the_router_is_asked_beside_it(sta
     assert compared.total_usd().value == pytest.approx(-0.009 * share * 80)
     assert "80 requests: $" in str(compared) and "less" in str(compared)
     assert replay(log).ok
+
+
+def test_the_commands_say_what_would_have_been_saved_and_propose_a_change_or_none(start, tmp_path, capsys):
+    service = start(config())
+    chats(service, 80)
+    service.stop()
+    database, file = str(tmp_path / "log.sqlite"), tmp_path / "bot-orch.yaml"
+    file.write_text("router:\n  mode: observe\n")
+    assert main(["savings", database]) == 0
+    assert "The router, had it served, compared with\n  what was served (mode observe), " in capsys.readouterr().out
+    assert main(["evaluate", database, "--propose", str(file)]) == 1
+    assert "# More requests would not help" in capsys.readouterr().out
+    assert main(["evaluate", database, "--propose", str(file), "--loss", "1.0"]) == 0
+    assert "-  mode: observe\n+  mode: serve\n" in capsys.readouterr().out
+    assert file.read_text() == "router:\n  mode: observe\n", "nothing changes silently"
+    assert main(["evaluate", database]) == 2
+    assert "--policy: is missing" in capsys.readouterr().err
 
 
 def test_a_request_gets_the_agent_that_it_names(start):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot_orch.cli._options import add_archive
 from bot_orch.cli._terminal import ProgressBar
 from bot_orch.errors import InvalidInputError
+from bot_orch.strict import read_text
 
 if TYPE_CHECKING:
     from bot_orch.evaluation.evaluate import Evaluation
@@ -22,22 +24,27 @@ intervals. If the log has too little support, the estimate is refused with the r
 With --lambdas, evaluate each policy with every lambda on the same log, compare them with the configured lambda row by
 row, and recommend one: the configured lambda unless another is significantly better. A policy learns from the first
 outcome of a decision, as in production, and is scored with the last reward, so revised rewards for a sample of
-decisions (sent as feedback again) show which lambda resists a judge that is being gamed."""
+decisions (sent as feedback again) show which lambda resists a judge that is being gamed.
+
+With --propose, print the change of a configuration file that the log speaks for, as a diff with its evidence, and exit
+with status 1 if there is none: of a log of mode observe to serve, and with --lambdas the recommended one. The file is
+not written: pass the diff to a reviewer, or to `patch`."""
 EXAMPLES = """\
 examples:
   bot-orch evaluate bot-orch.sqlite --policy uniform ucb1
   bot-orch evaluate bot-orch.sqlite --policy logged        (means of what was logged; needs no propensities)
   bot-orch evaluate bot-orch.sqlite --policy agent:large-model --confidence 0.9
   bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 0.3 1 3 auto
-  bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 1 auto --audited"""
+  bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 1 auto --audited
+  bot-orch evaluate bot-orch.sqlite --propose bot-orch.yaml --loss 0.02"""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
-    parser.add_argument(
-        "--policy", nargs="+", required=True, metavar="P", help="a policy, agent:NAME, uniform, or logged"
-    )
+    parser.add_argument("--policy", nargs="+", default=[], metavar="P", help="a policy, agent:NAME, uniform, or logged")
+    parser.add_argument("--propose", metavar="FILE", help="print the change of this configuration as a diff")
+    parser.add_argument("--loss", type=float, default=0.02, metavar="L", help="reward a request may lose (0.02)")
     parser.add_argument("--lambdas", nargs="+", metavar="L", help="candidates: numbers, zero or more, and auto")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="default: 0.95")
     parser.add_argument("--min-effective", type=float, default=50.0, metavar="N", help="minimal effective sample size")
@@ -60,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     log = open_whole(arguments.log, arguments.archive)
     refused = 0
     try:
+        if arguments.propose is not None:
+            return _propose(log, lambdas, arguments)
         for target in arguments.policy:
             show = _policy(log, target, arguments) if lambdas is None else _lambdas(log, target, lambdas, arguments)
             try:
@@ -78,6 +87,13 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InvalidInputError("--max-missing", f"is {arguments.max_missing}", "pass a share, 0 to 1")
     if not arguments.min_effective >= 1.0:
         raise InvalidInputError("--min-effective", f"is {arguments.min_effective}", "pass a number, 1 or more")
+    if arguments.propose is None and not arguments.policy:
+        raise InvalidInputError("--policy", "is missing", "name a policy, or pass --propose FILE")
+    if arguments.propose is not None and (lambdas_alone := arguments.lambdas is None) == bool(arguments.policy):
+        problem = "does not go with --propose" if lambdas_alone else "is missing"
+        raise InvalidInputError("--policy", problem, "pass one policy with --lambdas, or none without")
+    if not 0.0 <= arguments.loss <= 1.0:
+        raise InvalidInputError("--loss", f"is {arguments.loss}", "pass units of reward, 0 to 1")
     if arguments.paths < 1:
         raise InvalidInputError("--paths", f"is {arguments.paths}", "pass a whole number, 1 or more")
 
@@ -92,6 +108,27 @@ def _lambda(text: str) -> Lambda:
     if not 0.0 <= value < float("inf"):
         raise InvalidInputError("--lambdas", f"holds {text!r}", "pass numbers, zero or more, and auto")
     return value
+
+
+def _propose(log: Log, lambdas: list[Lambda] | None, arguments: argparse.Namespace) -> int:
+    from bot_orch.evaluation.lambda_choice import pick_lambda
+    from bot_orch.evaluation.offpolicy import ThinSupportError
+    from bot_orch.evaluation.proposal import propose_lambda, propose_mode
+    from bot_orch.evaluation.rounds import collect
+
+    file = Path(arguments.propose)
+    text = read_text(file)
+    try:
+        if lambdas is None:
+            found = propose_mode(collect(log), loss_at_most=arguments.loss, confidence=arguments.confidence)
+        else:
+            bar = ProgressBar(quiet=arguments.quiet)
+            found = propose_lambda(pick_lambda(log, arguments.policy[0], lambdas, progress=bar, **_settings(arguments)))
+    except ThinSupportError as error:
+        print(f"# refused; {error}")  # noqa: T201
+        return 1
+    print(found.diff(text, file.name), end="")  # noqa: T201
+    return 0 if found.value is not None else 1
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -224,19 +224,21 @@ class Guarantee:
 
     def serves_others(self, state: Arrays) -> Bools:
         """Whether the credit covers the loss so far and a total loss of the next task, ``batch``."""
-        return np.asarray(self._total(state) + 1.0 <= self.loss_at_most * (state["rounds"] + 1.0))
+        return self._credit_left(state) >= 0.0
 
-    def serves_kinds(self, state: Arrays, estimate: Floats) -> Bools:
-        """Which agents may serve at these expected rewards, ``batch + (M,)``.
+    def _credit_left(self, state: Arrays) -> Floats:
+        """Share of the credit that a total loss of the next task would leave, ``batch``; below 0 if too much."""
+        return np.asarray(1.0 - (self._total(state) + 1.0) / (self.loss_at_most * (state["rounds"] + 1.0)))
 
-        While little of the credit is left, kinds of decisions whose estimated loss is large do not serve, so that
-        others need not wait.
+    def _open(self, state: Arrays, left: Floats, estimate: Floats) -> Bools:
+        """Which agents may serve at these expected rewards, ``batch + (M,)``, given the share of the credit left.
+
+        While that is small, kinds of decisions whose estimated loss is large do not serve, so that others need not
+        wait.
         """
-        credit = self.loss_at_most * (state["rounds"] + 1.0)
-        left = np.clip(1.0 - (self._total(state) + 1.0) / credit, 0.0, 1.0)
         mean = state["kind_loss"] / (state["kind_others"] + _PRIOR)
         loss = np.take_along_axis(mean, _level(estimate)[..., None], axis=-1)[..., 0]
-        return np.asarray(loss <= (_PLENTY * left[..., None]) ** 2)
+        return np.asarray(loss <= (_PLENTY * np.maximum(left, 0.0)[..., None]) ** 2)
 
     def restrict(
         self, state: Arrays, propensities: Floats, index: int, *, estimate: Floats, eligible: Bools | None = None
@@ -246,12 +248,12 @@ class Guarantee:
         Where the baseline cannot be asked they stay as they are.
         """
         alone = np.eye(propensities.shape[-1])[index]
-        able = True if eligible is None else eligible[..., index]
-        closed = ~self.serves_kinds(state, estimate) & (alone == 0.0)
+        able, left = True if eligible is None else eligible[..., index], self._credit_left(state)
+        closed = ~self._open(state, left, estimate) & (alone == 0.0)
         p = np.where(closed, 0.0, propensities)
         p = p + alone * (1.0 - p.sum(axis=-1, keepdims=True))
         lacking = np.clip((self.control - p[..., index]) / (1.0 - p[..., index] + 1e-300), 0.0, 1.0)
-        share = np.where(self.serves_others(state), lacking, 1.0)[..., None]
+        share = np.where(left >= 0.0, lacking, 1.0)[..., None]
         return np.where(np.asarray(able)[..., None], (1.0 - share) * p + share * alone, propensities)
 
     def restrict_step(
@@ -262,8 +264,8 @@ class Guarantee:
         The control share is one of the draws between accepting and asking the baseline. The last attempt is reserved
         for the baseline.
         """
-        alone = np.eye(len(propensities))
-        if not self.serves_others(state):
+        alone, credit = np.eye(len(propensities)), self._credit_left(state)
+        if credit < 0.0:
             return np.asarray(alone[index])
         accepted, asked = propensities[accept], propensities[index]
         rest = 1.0 - accepted - asked
@@ -271,7 +273,7 @@ class Guarantee:
             asked, rest = asked + rest, 0.0
         here = accepted + asked
         share = max(self.control, asked / here) if here > 0.0 else 1.0
-        share = share if self.serves_kinds(state, estimate)[accept] else 1.0
+        share = share if self._open(state, credit, estimate)[accept] else 1.0
         p = np.where((alone[accept] + alone[index]) > 0.0, 0.0, propensities) * (rest > 0.0)
         return np.asarray(p + here * (share * alone[index] + (1.0 - share) * alone[accept]))
 

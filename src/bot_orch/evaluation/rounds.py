@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,6 +69,8 @@ class LoggedRounds:
         By decision, what its attempts and reports cost and how long its attempts took, as far as known.
     settings
         The document of the newest settings for these agents, as :class:`bot_orch.log.events.Configured` holds it.
+    span_s
+        Seconds between the first and the last event that was read.
     """
 
     agents: tuple[str, ...]
@@ -82,6 +84,7 @@ class LoggedRounds:
     replaced: dict[str, Lesson] = field(default_factory=dict)
     usd: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    span_s: float = 0.0
 
     @property
     def missing(self) -> int:
@@ -140,13 +143,14 @@ def collect(log: Log, since_us: int = 0) -> LoggedRounds:
 
     Decisions before the time ``since_us`` are left out.
     """
-    reading = _Reading()
+    reading, times_us = _Reading(), [0, 0]
     for row in log.read():
         if row.time_us >= since_us or not row.holds(DecisionMade):
             reading.take(row.event())
+            times_us = [times_us[0] or row.time_us, row.time_us]
     if not reading.made:
         raise InvalidInputError("log", "holds no decision", "pass the log of a service that has decided something")
-    return reading.rounds()
+    return replace(reading.rounds(), span_s=(times_us[1] - times_us[0]) / 1e6)
 
 
 def counts_as_zero(router: Orchestrator, outcome: Outcome) -> bool:
