@@ -13,7 +13,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.lab.environments.matrix.context import inputs_of
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.replay_metrics import dollars, net_weight, task_groups
+from bot_orch.lab.harness.replay_metrics import by_group, dollars, filled, known_mean, net_weight, task_groups
 from bot_orch.rng import derive_key
 from bot_orch.types import Agent, Outcome, Task
 
@@ -35,43 +35,27 @@ def warm_start(replay: Replay) -> dict[str, Any] | None:
     if weight:
         values["net"] = matrix.reward - weight * dollars(replay)
     metric = "net" if weight else "reward"
-    seeds, tasks, anyone = replay.seeds[:_SEEDS], _tasks(matrix), _anyone(matrix, values)
-    ours, theirs, names = _Sums(matrix, values), _Sums(matrix, values), Counter[str]()
+    seeds, tasks, names = replay.seeds[:_SEEDS], _tasks(matrix), Counter[str]()
+    played = replay.rows[half:, : len(seeds)]
+    single, chosen = np.empty((2, *played.shape), dtype=np.int64)
     for column, seed in enumerate(seeds):
-        taught, played = replay.rows[:half, column], replay.rows[half:, column]
-        single = int(np.argmax(_means(matrix, values[metric], taught)))
-        names[matrix.agents[single]] += 1
-        chosen = _played(matrix, tasks, taught, played=played, seed=seed, weight=weight)
-        able = matrix.eligible[played, single]
-        ours.add(played, {name: array[played, chosen] for name, array in values.items()})
-        theirs.add(
-            played,
-            {name: np.where(able, array[played, single], anyone[name][played]) for name, array in values.items()},
-        )
+        taught = replay.rows[:half, column]
+        best = int(np.nanargmax(_means(matrix, values[metric], taught)))
+        names[matrix.agents[best]] += 1
+        single[:, column] = best
+        chosen[:, column] = _played(matrix, tasks, taught, played=played[:, column], seed=seed, weight=weight)
     agent = names.most_common(1)[0][0]
-    about = {"taught": half, "played": replay.rounds - half, "seeds": len(seeds), "agent": agent, "metric": metric}
-    return {**about, "policy": ours.payload(), "single": theirs.payload()}
+    about = {"taught": half, "played": len(played), "seeds": len(seeds), "agent": agent, "metric": metric}
+    group = task_groups(matrix)[played]
 
+    def payload(agents: Ints) -> dict[str, Any]:
+        got = {name: filled(replay, array)[played, agents] for name, array in values.items()}
+        return {
+            "groups": {name: by_group(group, each) for name, each in got.items()},
+            "metrics": {name: each.mean(axis=0).tolist() for name, each in got.items()},
+        }
 
-class _Sums:
-    """Sums by group of tasks and means by seed, in the form of a payload that can be compared."""
-
-    def __init__(self, matrix: Matrix, values: dict[str, Floats]) -> None:
-        self._group = task_groups(matrix)
-        size = int(self._group.max()) + 1
-        self._n: Floats = np.zeros(size)
-        self._sum = {name: np.zeros(size) for name in values}
-        self._mean: dict[str, list[float]] = {name: [] for name in values}
-
-    def add(self, rows: Ints, got: dict[str, Floats]) -> None:
-        np.add.at(self._n, self._group[rows], 1.0)
-        for name, each in got.items():
-            np.add.at(self._sum[name], self._group[rows], each)
-            self._mean[name].append(float(each.mean()))
-
-    def payload(self) -> dict[str, Any]:
-        groups = {name: {"n": self._n.tolist(), "sum": total.tolist()} for name, total in self._sum.items()}
-        return {"groups": groups, "metrics": self._mean}
+    return {**about, "policy": payload(chosen), "single": payload(single)}
 
 
 def _played(matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, seed: int, weight: float) -> Ints:
@@ -80,7 +64,8 @@ def _played(matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, se
     key = derive_key("arena warm", seed) >> 1
     usd = _means(matrix, matrix.cost_usd, taught) if weight and matrix.cost_usd is not None else [None] * len(names)
     agents = [
-        Agent(name, price=None if price is None else max(0.0, price)) for name, price in zip(names, usd, strict=True)
+        Agent(name, price=None if price is None or not price >= 0.0 else price)
+        for name, price in zip(names, usd, strict=True)
     ]
     router = Orchestrator(agents, seed=key, objective=Objective(usd=weight), ids="derived")
     known = np.where(matrix.eligible, matrix.reward, np.nan)
@@ -107,17 +92,5 @@ def _tasks(matrix: Matrix) -> list[Task]:
 
 
 def _means(matrix: Matrix, values: Floats, rows: Ints) -> Floats:
-    """Mean of every agent over the tasks of ``rows`` that it can take; -inf if it can take none."""
-    known = matrix.eligible[rows] & np.isfinite(values[rows])
-    count = known.sum(axis=0)
-    total = np.where(known, values[rows], 0.0).sum(axis=0)
-    return np.where(count > 0, total / np.maximum(count, 1), -np.inf)
-
-
-def _anyone(matrix: Matrix, values: dict[str, Floats]) -> dict[str, Floats]:
-    """Mean over eligible agents for every task, for those that the single agent cannot take."""
-    found = {}
-    for name, array in values.items():
-        known = matrix.eligible & np.isfinite(array)
-        found[name] = np.where(known, array, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    return found
+    """Mean of every agent over the tasks of ``rows`` that it can take; NaN if it can take none."""
+    return known_mean(np.where(matrix.eligible, values, np.nan)[rows])

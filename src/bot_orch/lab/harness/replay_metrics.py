@@ -128,12 +128,12 @@ def baseline(replay: Replay, name: str, by: Floats | None = None) -> Reader:
     if name == "oracle":
         best = np.nanargmax(np.where(replay.matrix.eligible & np.isfinite(worth), worth, -np.inf), axis=1)
         return lambda values: values[rows, best[rows]]
-    filled, edges = _filled(replay, worth)[rows], [0, *replay.phases, replay.rounds]
-    means = [_known_mean(filled[a:b]) for a, b in pairwise(edges)]
+    worths, edges = filled(replay, worth)[rows], [0, *replay.phases, replay.rounds]
+    means = [known_mean(worths[a:b]) for a, b in pairwise(edges)]
     single = np.repeat(
         [np.argmax(np.where(np.isfinite(m), m, -np.inf), axis=-1) for m in means], np.diff(edges), axis=0
     )
-    return lambda values: _filled(replay, values)[rows, single]
+    return lambda values: filled(replay, values)[rows, single]
 
 
 def baseline_readers(replay: Replay, name: str) -> dict[str, Reader]:
@@ -162,22 +162,22 @@ def budget_baseline(replay: Replay, name: str, budget: float) -> Reader:
     ``hull`` gives expected values of the best mix of two fixed agents.
     """
     rows, seeds = replay.rows, range(replay.rows.shape[1])
-    reward, cost = _filled(replay, replay.matrix.reward), dollars(replay)
+    reward, cost = filled(replay, replay.matrix.reward), dollars(replay)
     if name == "oracle-budget":
         best = np.stack([oracle_at(_barred(replay)[rows[:, s]], cost[rows[:, s]], budget) for s in seeds], axis=1)
         return lambda values: values[rows, best]
     means = [(reward[rows[:, s]].mean(axis=0), cost[rows[:, s]].mean(axis=0)) for s in seeds]
     if name == "cheapest":
         cheapest = np.array([int(np.argmin(c)) for _, c in means])
-        return lambda values: _filled(replay, values)[rows, cheapest]
+        return lambda values: filled(replay, values)[rows, cheapest]
     mixes = [hull_mix(r, c, budget) for r, c in means]
-    return lambda values: np.stack([mixes[s].of(_filled(replay, values)[rows[:, s]]) for s in seeds], axis=1)
+    return lambda values: np.stack([mixes[s].of(filled(replay, values)[rows[:, s]]) for s in seeds], axis=1)
 
 
 def fixed_agents(replay: Replay) -> dict[str, list[tuple[float, float]]]:
     """(mean cost, mean reward) of every agent over the tasks played, and the vertices of their hull."""
     rows = replay.rows.reshape(-1)
-    reward, cost = _filled(replay, replay.matrix.reward)[rows].mean(axis=0), dollars(replay)[rows].mean(axis=0)
+    reward, cost = filled(replay, replay.matrix.reward)[rows].mean(axis=0), dollars(replay)[rows].mean(axis=0)
     agents = [(float(c), float(r)) for c, r in zip(cost, reward, strict=True)]
     return {"agents": agents, "hull": frontier(reward, cost)}
 
@@ -188,7 +188,7 @@ def dollars(replay: Replay) -> Floats:
     assert cost is not None  # noqa: S101 - callers ask only for sets with dollars
     known = np.isfinite(cost)
     mean = np.where(known, cost, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return _filled(replay, np.where(known, cost, mean))
+    return filled(replay, np.where(known, cost, mean))
 
 
 def _barred(replay: Replay) -> Floats:
@@ -220,7 +220,7 @@ def score(
         "reward": reward.mean(axis=0),
         "normalised": (reward - random).mean(axis=0) / scale,
         "regret_best_single": (best - reward).mean(axis=0),
-        **{name: _known_mean(own.get(name, read)(v)) for name, v in _extras(replay, feature_time).items()},
+        **{name: known_mean(own.get(name, read)(v)) for name, v in _extras(replay, feature_time).items()},
     }
     if "attempts" in own:
         metrics["attempts"] = own["attempts"](m.reward).mean(axis=0)
@@ -239,7 +239,7 @@ def score(
 def _gap(replay: Replay, par10: Floats) -> Floats:
     """Relative loss between the oracle (0) and the best single agent (1), per seed."""
     values = -_aims(replay)["par10"]
-    single, oracle = (_known_mean(baseline(replay, name, by=-values)(values)) for name in ("best-single", "oracle"))
+    single, oracle = (known_mean(baseline(replay, name, by=-values)(values)) for name in ("best-single", "oracle"))
     room = float((single - oracle).mean())
     return (par10 - oracle) / (room if room > 1e-12 else np.nan)
 
@@ -274,7 +274,8 @@ def _anyone(replay: Replay, values: Floats) -> Floats:
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
-def _filled(replay: Replay, values: Floats) -> Floats:
+def filled(replay: Replay, values: Floats) -> Floats:
+    """The values, for agents that cannot take a task those of a random one that can."""
     return np.where(replay.matrix.eligible, values, _anyone(replay, values)[:, None])
 
 
@@ -284,7 +285,8 @@ def _column(replay: Replay, agent: int) -> Floats:
     return column
 
 
-def _known_mean(values: Floats) -> Floats:
+def known_mean(values: Floats) -> Floats:
+    """The mean along the first axis over known values; NaN where none is."""
     known = np.isfinite(values)
     count = known.sum(axis=0)
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
@@ -313,11 +315,15 @@ def scored(replay: Replay, read: Reader, **options: Any) -> dict[str, Any]:
     found["groups"], found["totals"] = {}, {"round": (at + 1).tolist()}
     for name, array in values.items():
         got = read(array)
-        count = np.bincount(which.reshape(-1))
-        total = np.bincount(which.reshape(-1), got.reshape(-1), len(count))
-        found["groups"][name] = {"n": count.tolist(), "sum": total.tolist()}
+        found["groups"][name] = by_group(which, got)
         found["totals"][name] = np.cumsum(got.mean(axis=1))[at].tolist()
     return found
+
+
+def by_group(group: Ints, got: Floats) -> dict[str, list[float]]:
+    """Number and sum of the values of every group."""
+    count = np.bincount(group.reshape(-1))
+    return {"n": count.tolist(), "sum": np.bincount(group.reshape(-1), got.reshape(-1), len(count)).tolist()}
 
 
 def task_groups(matrix: Matrix) -> Ints:
@@ -354,7 +360,7 @@ def shadow_price(vertices: list[tuple[float, float]], budget: float) -> float:
 
 def fixed_agent(replay: Replay, agent: int) -> Reader:
     """Always the same agent; a task it cannot take goes to a random eligible one."""
-    return lambda values: _filled(replay, values)[replay.rows, agent]
+    return lambda values: filled(replay, values)[replay.rows, agent]
 
 
 def agents_on_plane(replay: Replay) -> dict[str, Any]:
