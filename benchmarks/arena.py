@@ -6,6 +6,8 @@
     python benchmarks/arena.py ablation out/ablation
     bot-orch arena my-matrix.npz --policies auto vw-regcb --conditions all --out out/conditions
     python benchmarks/arena.py conditions out/conditions
+    bot-orch arena my-prompts.npz --policies auto linucb --conditions steering false-rewards --out out/attacks
+    python benchmarks/arena.py attacks out/attacks
 
 Prints Markdown. Differences are paired: the same seeds, tasks and draws.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ Found = dict[tuple[str, str, str], dict[str, Any]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=("league", "ablation", "conditions"))
+    parser.add_argument("table", choices=("league", "ablation", "conditions", "attacks"))
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
     arguments = parser.parse_args()
     for folder in arguments.folders:
@@ -41,6 +44,7 @@ def main() -> None:
         "league": print_league,
         "ablation": print_ablation,
         "conditions": print_conditions,
+        "attacks": print_attacks,
     }
     tables[arguments.table](found)
 
@@ -177,6 +181,40 @@ def print_conditions(found: Found) -> None:
     same = [v for payload in found.values() for v in payload["metrics"].get("unchanged", [])]
     if same:
         print(f"Choices unchanged by restarts: {np.mean(same):.4f}, {len(same)} runs.\n")
+
+
+def print_attacks(found: Found) -> None:
+    """Cost of steering by set and policy; normalised reward by share of callers that report false rewards."""
+    rows = []
+    for (name, stage, policy), payload in found.items():
+        if stage_of(stage)[1] == "steering" and "steered" in payload["metrics"]:
+            mean = {key: float(np.mean(payload["metrics"][key])) for key in payload["metrics"]}
+            spent = mean.get("cost_usd", np.nan) - mean.get("cost_usd_change", np.nan)
+            dear = "" if np.isnan(spent) else f"{spent:.3g}, {100.0 * mean['cost_usd_change'] / spent:+.1f} %"
+            steered = f"{mean['unsteered']:.3f} to {mean['steered']:.3f}"
+            rows.append([f"`{name}`", f"`{policy}`", steered, f"{mean['reward_change']:+.4f}", dear])
+    if rows:
+        head = ["data set", "policy", "target's share of attacked prompts", "reward per task", "dollars per task"]
+        table(head, rows)
+    stages = [PLAIN, *(name for name in CONDITIONS if name.startswith("false-rewards"))]
+    shares = [0.0 if stage == PLAIN else int(stage.rpartition("/")[2]) / 100 for stage in stages]
+    by = {stage: normalised_under(found, "shuffled", stage) for stage in stages}
+    if not all(by.values()):
+        return
+    rows = []
+    for policy in players(found):
+        for name in by[PLAIN]:
+            means = [float(by[stage][name][policy].mean()) for stage in stages]
+            rows.append([f"`{name}`", f"`{policy}`", *(f"{value:.2f}" for value in means), broken(shares, means)])
+    table(["data set", "policy", *(f"{share:.0%} lie" for share in shares), "no better than chance from"], rows)
+
+
+def broken(shares: list[float], means: list[float]) -> str:
+    """The share at which the mean, interpolated, is zero."""
+    for (a, x), (b, y) in pairwise(zip(shares, means, strict=True)):
+        if x > 0.0 >= y:
+            return f"{a + (b - a) * x / (x - y):.0%}"
+    return f"beyond {shares[-1]:.0%}"
 
 
 if __name__ == "__main__":

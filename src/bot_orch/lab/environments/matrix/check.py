@@ -25,6 +25,13 @@ def numbers(name: str, raw: Array) -> Floats:
     return values
 
 
+def trial_mean(values: Floats) -> Floats:
+    """The mean along the last axis over known values; NaN where none is."""
+    known = np.isfinite(values)
+    count = known.sum(axis=-1)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+
+
 def check_shape(name: str, values: Array, shape: tuple[int | None, ...], *, words: str) -> None:
     """Refuse other shapes; ``None`` allows any length. ``words`` describes the shape in the user's terms."""
     fits = values.ndim == len(shape) and all(

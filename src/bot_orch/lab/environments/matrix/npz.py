@@ -15,7 +15,16 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.lab.environments.matrix.check import CELL, check_shape, in_unit, names, non_negative, numbers, words
+from bot_orch.lab.environments.matrix.check import (
+    CELL,
+    check_shape,
+    in_unit,
+    names,
+    non_negative,
+    numbers,
+    trial_mean,
+    words,
+)
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.lab.environments.matrix.runtime import one_run_each, read_feature_cost, read_runtime
 from bot_orch.survival.causes import Cause
@@ -182,14 +191,7 @@ def _reward(arrays: Files, runtime: RuntimeOutcomes | None) -> tuple[Floats, Flo
     values = in_unit(key, values)
     if runtime is not None and runtime.time_s.shape != values.shape[:2]:
         raise InvalidInputError("time_s", f"has shape {runtime.time_s.shape}", f"give it the shape of {key}")
-    return (values, None) if values.ndim == 2 else (_trial_mean(values), values)
-
-
-def _trial_mean(values: Floats) -> Floats:
-    known = np.isfinite(values)
-    count = known.sum(axis=-1)
-    total = np.where(known, values, 0.0).sum(axis=-1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return (values, None) if values.ndim == 2 else (trial_mean(values), values)
 
 
 def _cells(arrays: Files, key: str, shape: tuple[int, int], *, unit: bool = False) -> Floats | None:
@@ -198,7 +200,7 @@ def _cells(arrays: Files, key: str, shape: tuple[int, int], *, unit: bool = Fals
         return None
     values = numbers(key, arrays[key])
     if values.ndim == 3:
-        values = _trial_mean(values)
+        values = trial_mean(values)
     check_shape(key, values, shape, words=f"a {shape[0]} x {shape[1]} array, the shape of reward")
     return in_unit(key, values) if unit else non_negative(key, values)
 

@@ -66,10 +66,8 @@ def _longest(cutoff: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 #: Not a failure of the agent but a run that did not take place.
 NOT_RUN = ("missing", "not_applicable")
 
-Files = Mapping[str, npt.NDArray[Any]]
 
-
-def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
+def read_runtime(arrays: Arrays, *, needed: bool) -> RuntimeOutcomes | None:
     """Times, causes and cutoffs; None if they are missing or incomplete, and not ``needed``."""
     if "time_s" not in arrays:
         return None
@@ -101,7 +99,7 @@ def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
     return RuntimeOutcomes(np.where(gone, np.nan, np.minimum(watched, cutoff_s)), np.maximum(cause, 0), cutoff_s)
 
 
-def read_feature_cost(arrays: Files, tasks: int) -> Floats | None:
+def read_feature_cost(arrays: Arrays, tasks: int) -> Floats | None:
     """Seconds to compute each task's features, 0 where unknown; None if all are unknown."""
     if "feature_cost_s" not in arrays:
         return None
@@ -128,7 +126,7 @@ def _cutoff(raw: npt.NDArray[Any], shape: tuple[int, ...]) -> Floats:
     return full
 
 
-def _cause(arrays: Files, event: Floats) -> Ints:
+def _cause(arrays: Arrays, event: Floats) -> Ints:
     """Why observation ended; -1 for runs that did not take place."""
     done = np.where(event == 1.0, int(Cause.COMPLETED), int(Cause.CENSORED)).astype(np.int64)
     if "status" not in arrays:
@@ -147,7 +145,7 @@ def _cause(arrays: Files, event: Floats) -> Ints:
     return cause
 
 
-def _status(arrays: Files, shape: tuple[int, ...]) -> npt.NDArray[np.str_]:
+def _status(arrays: Arrays, shape: tuple[int, ...]) -> npt.NDArray[np.str_]:
     """The status of every cell as a word: words as they are, codes by their names."""
     status = arrays["status"]
     check_shape("status", status, shape, words=f"{CELL}, the shape of event")

@@ -10,6 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.matrix.check import trial_mean
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
 from bot_orch.lab.environments.matrix.sheets.long import Arrays, arrays_of_long, is_long
@@ -78,7 +79,7 @@ def _renamed(arrays: Arrays) -> Arrays:
         limit = arrays["cutoff_s"].reshape(-1, *[1] * (seconds.ndim - 1))
         arrays["time_s"] = np.where(silent, limit, seconds)
     if "claim" in arrays and arrays["claim"].ndim == 3:
-        arrays["claim"] = _mean(arrays["claim"])
+        arrays["claim"] = trial_mean(arrays["claim"])
     return arrays
 
 
@@ -86,9 +87,3 @@ def _longest(cutoff: Floats) -> Floats:
     """The cutoff of every task; the longest of the table where a task has none."""
     known = np.where(np.isfinite(cutoff), cutoff, -np.inf).reshape(len(cutoff), -1).max(axis=1)
     return np.asarray(np.where(np.isfinite(known), known, known.max()), dtype=float)
-
-
-def _mean(values: Floats) -> Floats:
-    known = np.isfinite(values)
-    count = known.sum(axis=-1)
-    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
