@@ -153,7 +153,7 @@ def test_every_contextual_peer_reads_words_or_says_that_it_does_not() -> None:
             reads = isinstance(player, PerSeedPlayer) and player.reads_words
             found[each.name] = reads
             assert reads != ("no words" in each.about), each.name
-    assert found["tornede-thompson"] is False and found.get("mabwiser-linucb", True)
+    assert found["km-thompson"] is False and found.get("mabwiser-linucb", True)
 
 
 def test_a_set_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
