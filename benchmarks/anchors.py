@@ -258,7 +258,8 @@ def section(name: str, seeds: int | None) -> str:
     print(name, file=sys.stderr, flush=True)
     command = f"python benchmarks/anchors.py {name}" + (f" --seeds {seeds}" if seeds else "")
     body, about = "\n".join(anchor.measure(count)), fill(anchor.about, 120, break_on_hyphens=False)
-    return f"## {anchor.title}\n\n{about}\n\n{body}\n`{command}`, {count} seeds; ± is the standard error.\n"
+    made = f"`{command}`, {count} seeds; ± is the standard error where it is given."
+    return f"## {anchor.title}\n\n{about}\n\n{body}\n{made}\n"
 
 
 def main() -> None:
