@@ -1,8 +1,9 @@
-"""Forwards requests for routers that another process owns, with bodies streamed in both directions.
+"""Forwards whole requests for routers that another process owns: everything but chats that this process carries.
 
-The client's own headers go along, its token among them, and are checked again where they arrive. A header names the
-router; a request that has it is never passed on again, so there are no loops. A process that does not serve the router
-says so before it does anything, and the request is sent to the current owner.
+The request is read and checked here; its answer is streamed. The client's own headers go along, its token among them,
+and are checked again where they arrive. A header names the router; a request that has it is never passed on again, so
+there are no loops. A process that does not serve the router says so before it does anything, and the request is sent to
+the current owner.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping, Set
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,8 +49,8 @@ _log = logging.getLogger("bot_orch.cluster")
 _OF_ONE_HOP = frozenset(
     {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"proxy-connection"}
 )
+_OF_BODY = b"content-length"  # of a request: the client of the next hop writes it
 _WITH_ASK = frozenset({b"authorization", b"x-api-key", b"cookie", b"host", b"origin"})
-_SMALL = 48_000  # bytes of a body that is read before it is sent, so that it can be sent again
 _CONNECT_S, _ASK_S, _LOOK_S = 2.0, 5.0, 0.1
 _IDLE_S = 10.0  # shorter than the server keeps a connection
 
@@ -69,22 +70,22 @@ Serve = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class Elsewhere(Exception):  # noqa: N818  no error: it says where to go on
-    """Raised for a request to a router of another process, or answered there; ``raw`` is the body if it was read."""
+    """Raised for a request to a router of another process, or answered there."""
 
-    def __init__(self, router: str = "", raw: bytes | bytearray | None = None) -> None:
+    def __init__(self, router: str = "") -> None:
         super().__init__(router)
-        self.router, self.raw = router, raw
+        self.router = router
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One ASGI HTTP exchange, with the part of the body that was read."""
+    """One ASGI HTTP exchange, with its body."""
 
     scope: Any
     receive: Any
     send: Any
     _: KW_ONLY
-    raw: bytes | bytearray | None = None
+    raw: bytes | bytearray = b""
 
 
 class PeerAnswer(NamedTuple):
@@ -171,16 +172,12 @@ class Forwarder:
         """Forward a request to the owner of a router; 503 if there is none for too long."""
         loop, mine = asyncio.get_running_loop(), self.directory
         until = loop.time() + self._wait_s
-        await _read_small(exchange)
-        again = exchange.raw is not None  # a body that was not kept can be sent once
         while True:
             found = mine.of(router)
             if found is not None:
                 if await self._send(found, router, exchange) is None:
                     self.count(router, "passed_on")
                     return
-                if not again:
-                    raise moved(router)
             elif mine.owner(router) == mine.own and self.serve is not None:
                 await self._here(self.serve, exchange)
                 return
@@ -194,8 +191,6 @@ class Forwarder:
 
         ``routers`` are those that may know it; while one of them has no owner, the answer is unknown.
         """
-        if exchange.raw is None:
-            exchange.raw = b""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._wait_s
         while True:
@@ -260,9 +255,7 @@ class Forwarder:
         If nothing was done there: the routers that were asked in vain.
         """
         task = asyncio.ensure_future(self._attempt(other, router, exchange))
-        watch = [task, asyncio.ensure_future(self._lost(other))]
-        if exchange.raw is not None:  # all of the body was read: the next message says that the client has left
-            watch.append(asyncio.ensure_future(_gone(exchange.receive)))
+        watch = [task, asyncio.ensure_future(self._lost(other)), asyncio.ensure_future(_gone(exchange.receive))]
         try:
             await asyncio.wait(watch, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
@@ -283,11 +276,9 @@ class Forwarder:
         scope, started = exchange.scope, False
         session, base = self._session(other)
         query = b"?" + scope["query_string"] if scope.get("query_string") else b""
-        pairs = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_HOP]
+        pairs = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_HOP and name != _OF_BODY]
         headers = [*_names(pairs, several=True), (ROUTER_HEADER.decode(), router)]
-        body: Any = exchange.raw if exchange.raw is not None else _streamed(exchange.receive)
-        if exchange.raw is not None and not exchange.raw and b"content-length" not in dict(pairs):
-            body = None
+        body = bytes(exchange.raw) if exchange.raw else None
         target = base + (scope["raw_path"] + query).decode("latin-1")
         try:
             async with session.request(
@@ -381,38 +372,8 @@ async def _relay(answer: aiohttp.ClientResponse, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _read_small(exchange: Exchange) -> None:
-    """Read a small or empty body, so that the request can be sent again."""
-    if exchange.raw is not None:
-        return
-    headers = dict(exchange.scope["headers"])
-    length = headers.get(b"content-length", b"0")
-    if b"transfer-encoding" in headers or not length.isdigit() or int(length) > _SMALL:
-        return
-    raw = bytearray()
-    while True:
-        message = await exchange.receive()
-        if message["type"] != "http.request":
-            break
-        raw += message.get("body", b"")
-        if not message.get("more_body"):
-            break
-    exchange.raw = bytes(raw)
-
-
-async def _streamed(receive: Any) -> AsyncIterator[bytes]:
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ConnectionResetError("the client has left")
-        if message.get("body"):
-            yield message["body"]
-        if not message.get("more_body"):
-            return
-
-
 def _replayed(exchange: Exchange) -> Callable[[], Awaitable[Any]]:
-    kept = [] if exchange.raw is None else [bytes(exchange.raw)]
+    kept = [bytes(exchange.raw)]
 
     async def receive() -> Any:
         if kept:

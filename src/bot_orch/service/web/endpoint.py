@@ -33,7 +33,6 @@ from bot_orch.service.web.messages import (
     MoreHeaders,
     Pairs,
     StreamedReply,
-    check_length,
     check_values,
     disconnected,
     read_body,
@@ -239,14 +238,13 @@ class Endpoint:
         request: Request | None = None
         serving: Runtime | None = None
         trace = self._trace(scope) if self._runtime.traces is not None else None
-        status, size, passed = 499, [0], False
+        status, passed, exchange = 499, False, Exchange(scope, receive, send)
         try:
             try:
-                request = scope[REQUEST] = await self._read(Exchange(scope, receive, send), size)
+                request = scope[REQUEST] = await self._read(exchange)
             except Elsewhere as other:
                 passed = scope[PASSED] = True
                 if other.router and self._runtime.forwarder is not None:
-                    exchange = Exchange(scope, receive, send, raw=other.raw)
                     await self._runtime.forwarder.pass_on(other.router, exchange)
                 return
             serving = request.runtime
@@ -275,14 +273,14 @@ class Endpoint:
         finally:
             if serving is not None:
                 serving.serving -= 1
-            self._room.give_back(size[0])
+            self._room.give_back(len(exchange.raw))
             if trace is not None:
                 given = (None, {}) if request is None else (request.body, request.headers_out)
                 trace.end(status, body=given[0], told=given[1])
             if not passed:
                 self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
 
-    async def _read(self, exchange: Exchange, size: list[int]) -> Request:
+    async def _read(self, exchange: Exchange) -> Request:
         scope = exchange.scope
         headers, method = single(scope["headers"]), scope["method"]
         gate, face, visit = self._gate, self._face, Visit((scope.get("client") or ("",))[0], self._route)
@@ -301,21 +299,12 @@ class Endpoint:
             runtime = of_caller(runtime, prefix, caller, people=method if face.people else "", path=scope["path"])
         limits = self._runtime.config.limits
         most = limits.body_bytes if self._large else min(limits.body_bytes, RECORD_BYTES)
-        if runtime.away and not self._local:
-            check_length(headers, most)  # an owner that refuses it might hang up before it has all of it
-            named = prefix or caller.router is not None or face.people
-            if (named and not self._carried) or not (face.takes_body(method) or "id" in scope.get("path_params", {})):
-                raise _elsewhere(runtime, exchange, passed_on)
-        elif self._route not in _HEALTH and not runtime.away:
-            await runtime.loaded_soon()
-            runtime.check_loaded(brief=bool(caller.tenant))
+        await self._loaded(runtime, caller)
         allowed = _admit(runtime, caller) if self._decides and not runtime.peers else {}
-        raw: bytes | bytearray = b""
         body = None
         if face.takes_body(method):
-            raw = await read_body(headers, exchange.receive, limits, most=most, room=self._room)
-            size[0], exchange.raw = len(raw), raw
-            body = await face.decode(raw)
+            exchange.raw = await read_body(headers, exchange.receive, limits, most=most, room=self._room)
+            body = await face.decode(exchange.raw)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
         if runtime.peers and not face.people and not self._local:
             here = {each for each, peer in runtime.peers.items() if not peer.away and peer.loaded}
@@ -324,21 +313,17 @@ class Endpoint:
                 wanted = {each for each in runtime.peers if caller.may_use(each)}
                 found = await self._unknown(runtime, exchange, wanted, here=here, passed_on=passed_on)
             runtime = found
-            if runtime.away and not self._carries(runtime, headers, passed_on):
-                raise _elsewhere(runtime, exchange, passed_on)
-            if self._route not in _HEALTH and not runtime.away:
-                await runtime.loaded_soon()
-                runtime.check_loaded(brief=bool(caller.tenant))
+            await self._loaded(runtime, caller)
             allowed = _admit(runtime, caller) if self._decides and not runtime.away else {}
         carried = runtime.away and not self._local
-        if carried and not self._carries(runtime, headers, passed_on):  # since a moment ago
-            raise _elsewhere(runtime, exchange, passed_on)
+        if carried and not self._carries(runtime, headers, passed_on):
+            raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name)
         return Request(
             runtime,
             caller,
             headers,
             params=params,
-            raw=raw,
+            raw=exchange.raw,
             body=body,
             carried=carried,
             path=scope["path"],
@@ -348,6 +333,12 @@ class Endpoint:
             headers_out=allowed,
             started=connection.arrived if (connection := connection_of(scope)) else time.perf_counter(),
         )
+
+    async def _loaded(self, runtime: Runtime, caller: Caller) -> None:
+        """Wait for the router's log to be folded; raise a problem if it takes too long."""
+        if self._route not in _HEALTH and not runtime.away:
+            await runtime.loaded_soon()
+            runtime.check_loaded(brief=bool(caller.tenant))
 
     def _carries(self, runtime: Runtime, headers: Mapping[bytes, bytes], passed_on: str) -> bool:
         """Whether this process answers for a router of another; requests with an idempotency key go to the owner."""
@@ -403,11 +394,6 @@ class Endpoint:
             _log.error("defect", exc_info=error, extra={"fields": {"route": self._route}})
             return Problem(500, "internal", "the service failed; the log has details")
         return problem
-
-
-def _elsewhere(runtime: Runtime, exchange: Exchange, passed_on: str) -> Exception:
-    """The exception that sends a request to the owner of its router."""
-    return moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name, exchange.raw)
 
 
 def _admit(runtime: Runtime, caller: Caller) -> dict[str, str]:
