@@ -67,41 +67,19 @@ async def show(request: Request) -> Reply:
     return json_reply(await show_ticket(queue_of(request.runtime), request.inside(request.params["id"]), _who(request)))
 
 
-async def claim_next(request: Request) -> Reply:
-    """``POST /v1/queue/claim``."""
-    return await _do(request, Action.NEXT)
+def acting(action: Action) -> Handler:
+    """``POST /v1/queue/{id}/...``: the handler of an action; the most urgent ticket has no id."""
 
+    async def act(request: Request) -> Reply:
+        desk, who, body = queue_of(request.runtime), _who(request), request.body
+        reply, number = None, getattr(body, "claim", None)
+        if isinstance(body, AnswerBody):
+            reply = PersonReply(body.action, body.text, body.reason, draft=body.draft)
+        named = request.inside(request.params.get("id", ""))
+        ticket_id = await perform(desk, action, named, who=who, number=number, reply=reply)
+        return json_reply(await show_ticket(desk, ticket_id, who))
 
-async def claim(request: Request) -> Reply:
-    """``POST /v1/queue/{id}/claim``."""
-    return await _do(request, Action.CLAIM)
-
-
-async def renew(request: Request) -> Reply:
-    """``POST /v1/queue/{id}/renew``."""
-    return await _do(request, Action.RENEW, number=request.body.claim)
-
-
-async def release(request: Request) -> Reply:
-    """``POST /v1/queue/{id}/release``."""
-    return await _do(request, Action.RELEASE, number=request.body.claim)
-
-
-async def skip(request: Request) -> Reply:
-    """``POST /v1/queue/{id}/skip``."""
-    return await _do(request, Action.SKIP, number=request.body.claim)
-
-
-async def undo(request: Request) -> Reply:
-    """``POST /v1/queue/{id}/undo``."""
-    return await _do(request, Action.UNDO)
-
-
-async def answer(request: Request) -> Reply:
-    """``POST /v1/queue/{id}/answer``."""
-    body: AnswerBody = request.body
-    said = PersonReply(body.action, body.text, body.reason, draft=body.draft)
-    return await _do(request, Action.ANSWER, number=body.claim, reply=said)
+    return act
 
 
 async def draft(request: Request) -> Reply:
@@ -113,15 +91,6 @@ async def draft(request: Request) -> Reply:
     except QueueError as error:
         raise queue_problem(error) from error
     return json_reply(await show_ticket(desk, ticket.id, _who(request)))
-
-
-async def _do(
-    request: Request, action: Action, *, number: int | None = None, reply: PersonReply | None = None
-) -> Reply:
-    desk, who = queue_of(request.runtime), _who(request)
-    named = request.inside(request.params.get("id", ""))
-    ticket_id = await perform(desk, action, named, who=who, number=number, reply=reply)
-    return json_reply(await show_ticket(desk, ticket_id, who))
 
 
 def _who(request: Request) -> Person:
@@ -141,13 +110,13 @@ def _acts(path: str, handler: Handler, summary: str, *, body: type[RequestBody] 
 
 QUEUE_ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec("GET", "/v1/queue", listing, scope="queue", summary="What waits for a person", answer=QueueView),
-    _acts("/v1/queue/claim", claim_next, "Take the most urgent"),
+    _acts("/v1/queue/claim", acting(Action.NEXT), "Take the most urgent"),
     RouteSpec("GET", _ONE, show, scope="queue", summary="One ticket", answer=TicketView, statuses=(200, 404)),
-    _acts(f"{_ONE}/claim", claim, "Take it"),
-    _acts(f"{_ONE}/renew", renew, "Hold it longer", body=ClaimBody),
-    _acts(f"{_ONE}/release", release, "Give it back", body=ClaimBody),
-    _acts(f"{_ONE}/skip", skip, "Leave it to others", body=ClaimBody),
-    _acts(f"{_ONE}/answer", answer, "Answer or reject it", body=AnswerBody),
-    _acts(f"{_ONE}/undo", undo, "Take the answer back"),
+    _acts(f"{_ONE}/claim", acting(Action.CLAIM), "Take it"),
+    _acts(f"{_ONE}/renew", acting(Action.RENEW), "Hold it longer", body=ClaimBody),
+    _acts(f"{_ONE}/release", acting(Action.RELEASE), "Give it back", body=ClaimBody),
+    _acts(f"{_ONE}/skip", acting(Action.SKIP), "Leave it to others", body=ClaimBody),
+    _acts(f"{_ONE}/answer", acting(Action.ANSWER), "Answer or reject it", body=AnswerBody),
+    _acts(f"{_ONE}/undo", acting(Action.UNDO), "Take the answer back"),
     _acts(f"{_ONE}/drafts", draft, "Add a draft", body=DraftBody),
 )

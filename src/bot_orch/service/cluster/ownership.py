@@ -12,7 +12,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from secrets import token_urlsafe
 from typing import Any
@@ -27,7 +27,7 @@ from bot_orch.service.cluster.front import OwnedHereError
 from bot_orch.service.cluster.heartbeat import Beat, HeartbeatThread, elapsed_s
 from bot_orch.service.cluster.owner import RoundServer
 from bot_orch.service.cluster.placement import RouterLoad, place
-from bot_orch.service.cluster.routers import Routers
+from bot_orch.service.cluster.routers import Cluster, Routers
 from bot_orch.service.cluster.wire import Inherit
 from bot_orch.service.config import Config
 from bot_orch.service.problems import Problem
@@ -45,7 +45,7 @@ _LEAVE_S = 10.0
 _LOOK_S = 0.05
 
 
-class OwnerCluster:
+class OwnerCluster(Cluster):
     """See :class:`bot_orch.service.cluster.routers.Cluster`.
 
     Parameters
@@ -72,7 +72,8 @@ class OwnerCluster:
         rounds_port: int = 0,
         clock: Clock | None = None,
     ) -> None:
-        self._url, self.forwarder, self._folder, self._path = config.database, forwarder, folder, path
+        super().__init__(forwarder)
+        self._url, self._folder, self._path = config.database, folder, path
         self._host, self._bound = config.cluster.address or _host(config.listen.host), config.listen.host
         self._rounds, self._rounds_port = RoundServer(token_urlsafe(24)), rounds_port
         self._server: asyncio.Server | None = None
@@ -99,17 +100,11 @@ class OwnerCluster:
         self._good, self._listening, self._leaving = 0, False, False
         self._view = LeaseView({}, {})
         self._meter = LoadMeter(tau_s=lease_s)
-        self.on_message: Callable[[bytes], None] | None = None
-        self.configured: Callable[[int], tuple[int, str]] | None = None
 
     @property
     def held(self) -> Mapping[str, Claimed]:
         """The routers that this process owns."""
         return self._held
-
-    def serves(self, router: str) -> bool:
-        """False: a new router waits for its owner; see :class:`Cluster`."""
-        return False
 
     async def start(self, routers: Routers) -> None:
         """Join; see :class:`Cluster`."""
@@ -159,9 +154,6 @@ class OwnerCluster:
                     await asyncio.wait(self._busy.values())
         except TimeoutError:
             _log.warning("routers were not released in time", extra={"fields": {"routers": list(self._held)}})
-
-    async def drained(self) -> None:
-        """See :class:`Cluster`: no router stays here."""
 
     async def notify(self, messages: Sequence[bytes]) -> None:
         """See :class:`Cluster`."""

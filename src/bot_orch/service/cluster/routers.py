@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
@@ -28,56 +28,51 @@ _LOOK_S = 0.02
 _CALLS_S, _TASKS_S = 1.0, 5.0  # for calls to end before another process takes their router; tasks end in the log
 
 
-class Cluster(Protocol):
-    """The processes of a service, as the application sees them.
+class Cluster:
+    """The processes of a service, as the application sees them; what a cluster does not need does nothing.
 
     ``configured`` takes the number of the newest configuration; the one that this process runs, and why it is not that.
     ``on_message`` takes messages of the others.
+
+    Parameters
+    ----------
+    forwarder
+        Passes requests on.
     """
 
-    configured: Callable[[int], tuple[int, str]] | None
-    on_message: Callable[[bytes], None] | None
-
-    @property
-    def forwarder(self) -> Forwarder:
-        """Passes requests on."""
-        ...
+    def __init__(self, forwarder: Forwarder) -> None:
+        self.forwarder = forwarder
+        self.configured: Callable[[int], tuple[int, str]] | None = None
+        self.on_message: Callable[[bytes], None] | None = None
 
     def serves(self, router: str) -> bool:
         """Whether a router that is new in the configuration starts in this process."""
-        ...
+        return False
 
     async def start(self, routers: Routers) -> None:
         """Join the cluster."""
-        ...
 
     def listening(self, port: int) -> None:
         """Announce that other processes can reach this one at its port."""
-        ...
 
     def has_heirs(self) -> bool:
         """Whether another process could take over the routers of this one."""
-        ...
+        return False
 
     def bequeath(self, router: str, event: Event) -> None:
         """Let a router's next owner log the result of a call that was in progress at the handover."""
-        ...
 
     async def leave(self) -> None:
         """Hand the routers over to other processes; requests are still forwarded."""
-        ...
 
     async def drained(self) -> None:
         """Wait for chats of routers that stay here and that fronts carry, but not beyond the grace after leaving."""
-        ...
 
     async def close(self) -> None:
         """End."""
-        ...
 
     async def notify(self, messages: Sequence[bytes]) -> None:
         """Send messages to all other processes; delivery is not guaranteed."""
-        ...
 
 
 class Routers:

@@ -14,17 +14,16 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import Event
 from bot_orch.log.stores.open import is_url
 from bot_orch.service.cluster.forwarding import Forwarder, Member
 from bot_orch.service.cluster.owner import RoundServer
-from bot_orch.service.cluster.routers import Routers
+from bot_orch.service.cluster.routers import Cluster, Routers
 from bot_orch.service.config import Config
 
 __all__ = ["MOST_WORKERS", "Worker", "WorkerCluster", "serve_workers"]
@@ -80,7 +79,7 @@ class Worker:
         os.write(self.ready, bytes([self.number]))
 
 
-class WorkerCluster:
+class WorkerCluster(Cluster):
     """The workers of one machine on SQLite, one of which owns all routers; see :class:`Cluster`.
 
     Parameters
@@ -94,11 +93,10 @@ class WorkerCluster:
     """
 
     def __init__(self, worker: Worker, forwarder: Forwarder, *, grace_s: float) -> None:
-        self._worker, self.forwarder, self._grace_s = worker, forwarder, grace_s
+        super().__init__(forwarder)
+        self._worker, self._grace_s = worker, grace_s
         self._rounds = RoundServer()
         self._server: asyncio.Server | None = None
-        self.configured: Callable[[int], tuple[int, str]] | None = None
-        self.on_message: Callable[[bytes], None] | None = None
         self._owned: set[str] = set()
         self._left: float | None = None
 
@@ -115,16 +113,6 @@ class WorkerCluster:
             loop = asyncio.get_running_loop()
             self._server = await loop.create_unix_server(self._rounds.protocol, sock=self._worker.rounds)
 
-    def listening(self, port: int) -> None:
-        """See :class:`Cluster`."""
-
-    def has_heirs(self) -> bool:
-        """False: the parent starts a new owner instead."""
-        return False
-
-    def bequeath(self, router: str, event: Event) -> None:
-        """Do nothing: routers never move."""
-
     async def leave(self) -> None:
         """See :class:`Cluster`."""
         if self._left is None:
@@ -140,9 +128,6 @@ class WorkerCluster:
             self._server.close()
         self._rounds.close()
         await self.forwarder.close()
-
-    async def notify(self, messages: Sequence[bytes]) -> None:
-        """Do nothing: the owner counts for all workers."""
 
     def _set(self, routers: set[str]) -> None:
         self._owned = routers
