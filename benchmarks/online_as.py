@@ -25,7 +25,7 @@ from bot_orch.lab.harness.players import play
 from bot_orch.lab.harness.replay_metrics import baseline, baseline_readers, chosen, score
 
 _OURS = ("auto", "auto-no-context")
-_PUBLISHED = ("tornede-thompson", "degroote-linear")
+_PUBLISHED = ("tornede-thompson", "tornede-thompson-bj", "degroote-linear")
 _RAW = " (raw)"
 
 

@@ -21,7 +21,7 @@ from bot_orch.testing.entrants import check_sees_only_chosen
 
 ENTRANTS = discover_entrants()
 PEERS = {"vw": "vowpal_wabbit_next", "mabwiser": "mabwiser", "river": "river"}
-RUNTIMES = ("tornede-thompson", "degroote-linear")  # they refuse sets without
+RUNTIMES = ("tornede-thompson", "tornede-thompson-bj", "degroote-linear")  # they refuse sets without
 
 OPEN = ("constant", "copy", "length")  # cheats that look different
 

@@ -1,4 +1,4 @@
-"""Published online selectors against closed forms: posteriors, expected PAR10, least squares."""
+"""Published online selectors against closed forms: posteriors, expected PAR10, imputation, least squares."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bot_orch.lab.arena.runtime_models import (
     LeastSquaresRuntimes,
     LogLinearRuntimes,
     expected_par10,
+    imputed_beyond,
     unit_vectors,
 )
 from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
@@ -20,7 +21,7 @@ from bot_orch.lab.environments.replay.bandit import Replay
 from bot_orch.lab.harness.players import play
 from bot_orch.testing import check_sees_only_chosen
 
-NAMES = ("tornede-thompson", "degroote-linear")
+NAMES = ("tornede-thompson", "tornede-thompson-bj", "degroote-linear")
 
 
 def _runtimes(tasks: int = 200, noise: float = 0.1) -> dict[str, np.ndarray]:
@@ -44,6 +45,15 @@ def test_expected_par10_does_not_overflow() -> None:
     assert expected_par10(np.array([500.0, -500.0]), np.array([50.0, 50.0]), np.array(10.0)) == pytest.approx(
         [100.0, 0.0]
     )
+
+
+def test_imputation_is_a_truncated_normal() -> None:
+    u = (np.arange(20_000) + 0.5) / 20_000
+    drawn = imputed_beyond(np.full(u.shape, 1.0), np.full(u.shape, 2.0), np.full(u.shape, 2.5), u=u)
+    law = stats.truncnorm(0.75, np.inf, loc=1.0, scale=2.0)
+    assert drawn.min() >= 2.5
+    assert drawn.mean() == pytest.approx(law.mean(), abs=1e-2)
+    assert imputed_beyond(np.array(0.0), np.array(0.1), np.array(9.0), u=np.array(0.5)) == 9.0, "out of reach"
 
 
 def test_posterior_is_that_of_ridge_regression() -> None:

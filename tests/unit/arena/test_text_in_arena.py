@@ -98,7 +98,7 @@ def test_vowpal_wabbit_gets_the_words_of_its_own_task(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(VowpalWabbit, "_open", watching)
     replay = Replay(Matrix("toy", ("a", "b"), R, text=TEXT), "given", seeds=[0])
-    play(discover_entrants()["vw-regcb"].build(replay.setup), replay)
+    play(discover_entrants()["vw-regcb-sa"].build(replay.setup), replay)
     lines = [line for line in shown if line.startswith("shared")]
     assert len(lines) == 6, "a prediction and a lesson per round"
     for t, text in enumerate(TEXT):

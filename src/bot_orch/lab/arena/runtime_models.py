@@ -10,7 +10,7 @@ References
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from bot_orch.arrays import Bools, Floats, Ints
 
@@ -30,6 +30,12 @@ def expected_par10(mean: Floats, sd: Floats, cutoff_s: Floats) -> Floats:
     with np.errstate(over="ignore"):
         inside = np.exp(np.minimum(mean + 0.5 * sd**2, 700.0)) * ndtr(z - sd)
     return np.asarray(np.minimum(inside, cutoff_s * ndtr(z)) + 10.0 * cutoff_s * ndtr(-z))
+
+
+def imputed_beyond(mean: Floats, sd: Floats, bound: Floats, *, u: Floats) -> Floats:
+    """A draw from a normal distribution beyond ``bound``, by ``u`` in [0, 1); the bound where that is out of reach."""
+    beyond = ndtr((mean - bound) / sd)
+    return np.where(beyond > 1e-6, mean - sd * ndtri(np.maximum(beyond * (1.0 - u), 1e-300)), bound)
 
 
 def unit_vectors(x: Floats) -> Floats:

@@ -1,6 +1,7 @@
-"""Subsampled greedy: try a few agents once, then follow the largest mean reward.
+"""Greedy baselines: try agents once, then follow the largest mean reward. No features, no bonus, no randomisation.
 
-No features, no bonus, no randomisation. With many agents and few rounds it is hard to beat (Bayati et al. 2020) [1]_.
+Over all agents this is optimism about the untried; over a random few of them it spends fewer rounds on trying. With
+many agents and few rounds both are hard to beat (Bayati et al. 2020) [1]_.
 
 References
 ----------
@@ -11,6 +12,7 @@ References
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -36,19 +38,24 @@ def pool_size(agents: int, rounds: int | None) -> int:
 class Greedy(Player):
     """Tries every agent of a pool once in random order, then takes the largest mean reward; ties at random.
 
-    The pool is a random :func:`pool_size` of the agents, drawn once per seed. An agent whose first outcome has not come
-    is not chosen again while another of the pool has one. Where no agent of the pool can take a task, all that can are
-    the pool of that round.
+    An agent whose first outcome has not come is not chosen again while another of the pool has one. Where no agent of
+    the pool can take a task, all that can are the pool of that round.
+
+    Parameters
+    ----------
+    few
+        Whether the pool is a random :func:`pool_size` of the agents instead of all, drawn once per seed.
     """
 
     uses_features = False
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, few: bool) -> None:
         shape = (setup.seeds, setup.agents)
         self._tried, self._told, self._sum = np.zeros(shape, dtype=bool), np.zeros(shape), np.zeros(shape)
         self._everyone, self._rows = np.ones(shape, dtype=bool), np.arange(setup.seeds)
         drawn = np.stack([uniform(setup.keys, index) for index in range(setup.agents)], axis=1)
-        self.pool: Bools = drawn.argsort(axis=1).argsort(axis=1) < pool_size(setup.agents, setup.rounds)
+        size = pool_size(setup.agents, setup.rounds) if few else setup.agents
+        self.pool: Bools = drawn.argsort(axis=1).argsort(axis=1) < size
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
         """Draw among the agents with the largest mean; untried agents come first."""
@@ -75,11 +82,19 @@ class Greedy(Player):
         self._sum[self._rows, after.agent] += np.where(known, reward, 0.0)
 
 
+def _player(setup: Setup, *, few: bool) -> Player:
+    return Greedy(setup, few=few)
+
+
 ENTRANTS = [
     Entrant(
+        "optimistic-greedy",
+        "every agent once, then the largest mean reward; no features",
+        partial(_player, few=False),
+    ),
+    Entrant(
         "subsampled-greedy",
-        "2 sqrt(rounds) agents drawn at random, each once, then the largest mean reward (Bayati et al. 2020 draw "
-        "sqrt(rounds)); no features",
-        Greedy,
+        "the same over 2 sqrt(rounds) agents drawn at random (Bayati et al. 2020 draw sqrt(rounds)); no features",
+        partial(_player, few=True),
     ),
 ]

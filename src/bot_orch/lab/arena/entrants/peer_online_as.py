@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from bot_orch.arrays import Floats
@@ -11,6 +13,7 @@ from bot_orch.lab.arena.runtime_models import (
     LeastSquaresRuntimes,
     LogLinearRuntimes,
     expected_par10,
+    imputed_beyond,
     unit_vectors,
 )
 from bot_orch.lab.environments.replay.bandit import RoundContext, RoundOutcome, Setup
@@ -63,18 +66,20 @@ class _RuntimePlayer(Player):
 class TornedePlayer(_RuntimePlayer):
     """Thompson sampling on log runtimes: the agent with the least expected PAR10 under a sampled model.
 
-    The features are scaled to a vector of length 1. A timeout is learned as the cutoff. Prior precision 0.5 and sigma 1
-    are the published settings.
+    The features are scaled to a vector of length 1. A timeout is learned as the cutoff or, with ``impute``, as a draw
+    beyond it (the Buckley-James variant). Prior precision 0.5 and sigma 1 are the published settings.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, impute: bool = False, sigma: float = 1.0) -> None:
         super().__init__("tornede-thompson", setup)
+        self._impute, self._sigma = impute, sigma
         self._model = LogLinearRuntimes(setup.seeds, setup.agents, setup.features + 1)
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
         """Sample the mean log runtime of every agent, then compare expected PAR10."""
         cutoff_s = self.cutoff_of(before)
         mean, sd = self._model.predict(unit_vectors(self.features_of(before)))
+        sd = self._sigma * sd
         sampled = mean + sd * self.normals(self._setup.agents)
         loss = expected_par10(sampled, sd, cutoff_s[:, None])
         return self.cheapest(np.where(self._model.seen > 0, loss, -np.inf), before)
@@ -83,8 +88,13 @@ class TornedePlayer(_RuntimePlayer):
         """Learn the logarithm of the runtime; failures and timeouts count as the cutoff."""
         x, bound = unit_vectors(self.features_of(before)), self._model.log_time(self.watched_s(before, after))
         done = np.asarray(after.cause) == Cause.COMPLETED
+        beyond = bound
+        if self._impute:
+            rows = np.arange(self._setup.seeds)
+            mean, sd = (part[rows, after.agent] for part in self._model.predict(x))
+            beyond = imputed_beyond(mean, np.maximum(self._sigma * sd, 1e-9), bound, u=self.uniforms(1)[:, 0])
         elapsed_s = np.where(done, np.asarray(after.elapsed_s), 1.0)
-        self._model.learn(x, after.agent, np.where(done, self._model.log_time(elapsed_s), bound))
+        self._model.learn(x, after.agent, np.where(done, self._model.log_time(elapsed_s), beyond))
 
 
 class DegrootePlayer(_RuntimePlayer):
@@ -116,6 +126,13 @@ ENTRANTS = [
         "Tornede et al. 2022: Thompson sampling on log runtimes, least expected PAR10 (sigma 1, lambda 0.5); "
         "runtimes, no words",
         TornedePlayer,
+        kind="peer",
+        default=False,
+    ),
+    Entrant(
+        "tornede-thompson-bj",
+        "the same, timeouts imputed beyond the cutoff (Buckley-James); runtimes, no words",
+        partial(TornedePlayer, impute=True),
         kind="peer",
         default=False,
     ),

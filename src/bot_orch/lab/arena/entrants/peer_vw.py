@@ -26,6 +26,7 @@ _BASE = "--cb_explore_adf --quiet"
 _SETTINGS = {
     "vw-squarecb": "-q :: --squarecb --gamma_scale 1000",
     "vw-regcb": "-q :: --regcbopt --mellowness 0.01",
+    "vw-regcb-sa": "-q sa --regcbopt --mellowness 0.001",
     "vw-softmax": "-q :: --softmax --lambda 10",
 }
 
