@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot_orch.log.events import DecisionMade, Event, FeedbackGiven, TaskEnded
+from bot_orch.core.events import DecisionMade, Event, FeedbackGiven, TaskEnded
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay

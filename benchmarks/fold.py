@@ -15,17 +15,9 @@ from _harness import Bench
 
 from bot_orch import Orchestrator, Task
 from bot_orch.arrays import Arrays
+from bot_orch.core.events import Configured, Event, FeedbackGiven, as_recorded, record_decision, record_task
 from bot_orch.log import MemoryLog
-from bot_orch.log.events import (
-    Configured,
-    Event,
-    FeedbackGiven,
-    as_recorded,
-    encode_event,
-    kind_of,
-    record_decision,
-    record_task,
-)
+from bot_orch.log.events import encode_event
 from bot_orch.log.ledger import fold
 from bot_orch.log.log import Row
 from bot_orch.policies.base import Feedback, Policy
@@ -54,9 +46,7 @@ def events(policy: str, rounds: int) -> Iterator[Event]:
 def written(policy: str, n: int) -> MemoryLog:
     """A log of about ``n`` events."""
     log = MemoryLog()
-    rows = [
-        Row(seq, seq, kind_of(event), "", encode_event(event)) for seq, event in enumerate(events(policy, n // 2), 1)
-    ]
+    rows = [Row(seq, seq, event.kind, "", encode_event(event)) for seq, event in enumerate(events(policy, n // 2), 1)]
     log.append(rows)
     log.commit()
     return log

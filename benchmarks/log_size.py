@@ -19,16 +19,9 @@ from _harness import Bench
 
 from bot_orch import Orchestrator
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import Configured, Event, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.evaluation.export import plain
-from bot_orch.log.events import (
-    Configured,
-    Event,
-    FeedbackGiven,
-    TaskRecord,
-    encode_event,
-    kind_of,
-    record_decision,
-)
+from bot_orch.log.events import encode_event
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Row
@@ -47,7 +40,7 @@ def traffic(agents: int, pairs: int) -> Iterator[Row]:
     def row(event: Event, ref: str, made: Decision | None = None) -> Row:
         time_us = _BEGIN_US + 1000 * ledger.seq
         ledger.apply(ledger.seq + 1, time_us, event, made)
-        return Row(ledger.seq, time_us, kind_of(event), ref, encode_event(event, ref))
+        return Row(ledger.seq, time_us, event.kind, ref, encode_event(event, ref))
 
     router = Orchestrator([f"agent-{i}" for i in range(agents)], "auto", seed=1)
     yield row(Configured(router.to_json(), engine=ENGINE), "")

@@ -27,8 +27,7 @@ from typing import Any
 
 from _soaking import Balancer, Seen, SoakClient, States, check, get, quantile_ms
 
-from bot_orch.log.stores.postgres.connect import prepare
-from bot_orch.log.stores.postgres.timing import with_stream
+from bot_orch.log.stores.postgres.connect import prepare, with_stream
 from postgres import postgres
 from service import _wait
 

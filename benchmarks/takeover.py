@@ -31,15 +31,8 @@ from typing import Any
 import numpy as np
 from _harness import Bench
 
-from bot_orch.log.events import (
-    Event,
-    FeedbackGiven,
-    as_recorded,
-    encode_event,
-    kind_of,
-    record_decision,
-    record_task,
-)
+from bot_orch.core.events import Event, FeedbackGiven, as_recorded, record_decision, record_task
+from bot_orch.log.events import encode_event
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.ledger import Ledger, fold, snapshot_due
 from bot_orch.log.log import Row
@@ -139,7 +132,7 @@ class Author:
         self._time_us += self._step_us
         ledger, digest = self._ledger, None if key is None else bytes(16)
         ledger.apply(ledger.seq + 1, self._time_us, event, made)
-        self._rows.append(Row(ledger.seq, self._time_us, kind_of(event), ref, encode_event(event), key, digest))
+        self._rows.append(Row(ledger.seq, self._time_us, event.kind, ref, encode_event(event), key, digest))
 
     def _flush(self, built: Built) -> None:
         self._writing.result()

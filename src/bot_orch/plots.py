@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bot_orch.core.events import SETTLING, DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
 from bot_orch.frames import opened
 from bot_orch.lab.arena.league import Results, league, read_results, without_conditions
 from bot_orch.lab.arena.plots import draw_curves, draw_league, draw_plane, draw_set, has_plane
-from bot_orch.log.events import SETTLING, DecisionMade, FeedbackGiven
 from bot_orch.log.log import Log
 from bot_orch.router.plots import Kind, plot
 from bot_orch.types import Decision, Outcome

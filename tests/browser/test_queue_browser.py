@@ -2,7 +2,7 @@
 
 from browser_running import go, output, serve, settle, submit
 
-from bot_orch.log.events import Noted
+from bot_orch.core.events import Noted
 from bot_orch.service.problems import StorageError
 from bot_orch.service.queue.rules import QueueSettings
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from service_running import PATIENCE_S, free_port, until
 
-from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from service_running import PATIENCE_S, until
 
-from bot_orch.log.events import AttemptEnded
+from bot_orch.core.events import AttemptEnded
 
 HELLO = [{"role": "user", "content": "What is the weather like in Rome?"}]
 GOOD = {}

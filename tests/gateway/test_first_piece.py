@@ -6,7 +6,7 @@ import pytest
 from service_running import PATIENCE_S, hang_up, until
 from upstream import DONE, ROLE, chunk, counts, delta, drop, hang, pause, said
 
-from bot_orch.log.events import AttemptEnded
+from bot_orch.core.events import AttemptEnded
 
 BODY = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
 EMPTY = chunk(delta(role="assistant", content=None, tool_calls=[], reasoning_content=""))

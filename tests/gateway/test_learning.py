@@ -10,7 +10,7 @@ from test_interfaces import EVENTS, RESPONSE, able
 from test_messages import TEXT, native, said
 from upstream import ID, completion
 
-from bot_orch.log.events import FeedbackGiven
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.service.config import parse_config
 
 SCHEMA = "{type: object, required: [label]}"

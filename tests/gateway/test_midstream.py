@@ -6,7 +6,7 @@ import pytest
 from remote import attempts
 from upstream import DONE, ROLE, chunk, counts, delta, drop, pause, said, status
 
-from bot_orch.log.events import FeedbackGiven
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.service.routing.midstream import RESTART_MARKER
 
 BODY = {"model": "auto", "messages": [{"role": "user", "content": "hello"}], "stream": True}

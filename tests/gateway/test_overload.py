@@ -9,7 +9,7 @@ from remote import GOOD, HELLO, attempts, metric
 from service_running import until
 
 from bot_orch.agents.base import CallRequest
-from bot_orch.log.events import DecisionMade
+from bot_orch.core.events import DecisionMade
 from bot_orch.service.alarms import Watching
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from bot_orch.log.events import DecisionMade
+from bot_orch.core.events import DecisionMade
 from bot_orch.service.routing.requests import prompt_of
 
 AGENTS = (

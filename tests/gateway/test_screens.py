@@ -7,8 +7,8 @@ import pytest
 from remote import GOOD, HELLO, attempts, metric
 from service_running import Running, until
 
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
 

@@ -7,8 +7,8 @@ import anthropic
 import pytest
 from upstream import completion, said, status
 
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.ledger import fold
 from bot_orch.log.verification import replay
 from bot_orch.service.build import check

@@ -11,7 +11,7 @@ from service_running import until
 from test_workers import Service
 from upstream import completion, hang
 
-from bot_orch.log.events import DecisionMade, TaskEnded
+from bot_orch.core.events import DecisionMade, TaskEnded
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay

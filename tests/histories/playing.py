@@ -20,12 +20,12 @@ from recorded import Change, Fact, Fault, History, Stream, Version
 from replicas import VARIANTS, Replica, ask, document
 from tcp_proxy import LinkFault
 
-from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, Noted
-from bot_orch.log.ledger import Ledger, LedgerMismatchError
+from bot_orch.core.events import Censored, DecisionMade, EventMismatchError, FeedbackGiven, Noted
+from bot_orch.log.ledger import Ledger
 from bot_orch.log.rollout import CONFIG_VERSION
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.configs import PostgresConfigs
-from bot_orch.log.stores.postgres.timing import split
+from bot_orch.log.stores.postgres.connect import split
 from bot_orch.log.verification import replay
 
 TIMING = "lease_s=1.5&query_s=1"
@@ -292,7 +292,7 @@ def fingerprint_at(log, seq):
         for row in log.read():
             if row.seq <= seq:
                 ledger.take(row)
-    except LedgerMismatchError:
+    except EventMismatchError:
         return ""
     return ledger.fingerprint()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from service_running import free_port
 
-from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.log.verification import replay
 
 LAUNCHER = Path(__file__).parents[1] / "crash" / "launcher.py"

@@ -15,8 +15,7 @@ from replica_running import CONFIG, Replica, call
 from service_running import BASE, Running, free_port, until
 from tcp_proxy import LinkFault
 
-from bot_orch.log.log import Row
-from bot_orch.log.lookups import Wanted
+from bot_orch.log.log import Row, Wanted
 from bot_orch.log.stores.postgres.connect import LogUnavailableError
 from bot_orch.service.config import parse_config
 
@@ -212,7 +211,7 @@ def test_a_signal_ends_the_command_while_the_server_hangs(database, tmp_path, fr
 def test_no_query_runs_on_the_event_loop(database, monkeypatch):
     import psycopg
 
-    from bot_orch.log.stores.postgres.deadlines import limited
+    from bot_orch.log.stores.postgres.connect import limited
 
     seen, connection = set(), limited(psycopg)
     wait = connection.wait

@@ -7,7 +7,7 @@ from service_running import Running, until
 from test_judges import chat, configured, decision_of, python
 from test_processes import same_state
 
-from bot_orch.log.events import FeedbackGiven
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
@@ -57,7 +57,7 @@ def test_both_processes_show_what_judges_said(replicas, database):
     for service in services:
         service.stop()
     again = replicas()
-    assert again.get("/v1/judges").json() == views[0] and made[0] in again.runtime.ledger.judged
+    assert again.get("/v1/judges").json() == views[0] and again.runtime.ledger.router.judge_of(made[0])
     again.stop()
     log = PostgresLog(database)
     assert replay(log).ok and state["fingerprint"]

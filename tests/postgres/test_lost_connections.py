@@ -11,7 +11,7 @@ from service_running import until
 from test_processes import log, processes  # noqa: F401
 
 from bot_orch.clock import SystemClock
-from bot_orch.log.events import DecisionMade, Noted
+from bot_orch.core.events import DecisionMade, Noted
 from bot_orch.log.ledger import fold
 from bot_orch.log.log import LogConflictError, LogFencedError, Row
 from bot_orch.log.stores.postgres.connect import QUERIES, LogUnavailableError

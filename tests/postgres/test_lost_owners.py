@@ -14,7 +14,7 @@ from owning import PLACES
 from replica_running import Replica, call
 from service_running import PATIENCE_S, until
 
-from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven, Noted
+from bot_orch.core.events import AttemptEnded, DecisionMade, FeedbackGiven, Noted
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 

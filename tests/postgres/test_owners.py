@@ -15,15 +15,15 @@ import pytest
 from service_running import Running, until
 
 from bot_orch.clock import SystemClock
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
+from bot_orch.log.stores.postgres.log import ClockAheadError
 from bot_orch.log.verification import replay
 from bot_orch.service.cluster.forwarding import Directory, Forwarder, process_name
 from bot_orch.service.cluster.ownership import OwnerCluster
 from bot_orch.service.cluster.wire import Hello
 from bot_orch.service.config import parse_config
-from bot_orch.service.storage.clocks import ClockAheadError
 
 TEXT = """
 version: 1

@@ -9,7 +9,7 @@ from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.log import Row
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.connect import MAIN_STREAM, LogUnavailableError, connect
-from bot_orch.log.stores.sqlfiles import queries
+from bot_orch.log.stores.sql import queries
 
 connect_log = partial(open_log, writing=True)
 
@@ -18,15 +18,6 @@ psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_typ
 
 def row(seq, **more):
     return Row(seq, seq * 10, "k@1", "r", b"body", **more)
-
-
-def test_every_query_is_used_and_lives_in_a_file(pg):
-    from pathlib import Path
-
-    import bot_orch.log.stores.postgres as package
-
-    text = "".join(file.read_text() for file in Path(package.__path__[0]).glob("*.py"))
-    assert [name for name in queries("postgres") if f'"{name}"' not in text] == []
 
 
 def test_what_is_not_a_log_is_refused(pg, database):

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from service_running import BASE, Running, until
 
-from bot_orch.log.events import RESTARTED, Censored, FeedbackGiven, Noted
+from bot_orch.core.events import RESTARTED, Censored, FeedbackGiven, Noted
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 

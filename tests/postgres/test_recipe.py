@@ -14,7 +14,7 @@ from service_running import BASE, Running, until
 
 from bot_orch.cli.main import build_parser
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.stores.postgres.timing import Timing, split
+from bot_orch.log.stores.postgres.connect import Timing, split
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
 from bot_orch.service.metrics import CATALOGUE

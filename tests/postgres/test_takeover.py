@@ -11,7 +11,7 @@ import answering
 import pytest
 from service_running import PATIENCE_S, Running, until
 
-from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
+from bot_orch.core.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.stores.postgres.connect import connect
 from bot_orch.log.stores.postgres.log import PostgresLog

@@ -16,6 +16,7 @@ from bot_orch import (
     Task,
     Watch,
 )
+from bot_orch.core.events import Noted
 from bot_orch.transport import ZeroOneLabels
 
 WRONG = {
@@ -203,6 +204,9 @@ CASES = {
             cls.from_settings,
             {"settings": cls(["a"]).settings, "agents": [Agent("a")]},
         ),
+        "apply": method("apply", event=Noted("topic", "ref"), made=None),
+        "effect_of": method("effect_of", decision_id="x", outcome=Outcome.completed(1.0), audit=False),
+        "judge_of": method("judge_of", decision_id="x"),
         "is_pending": method("is_pending", decision_id="x"),
         "is_provisional": method("is_provisional", decision_id="x"),
         "is_silent": method("is_silent", decision_id="x"),
@@ -212,7 +216,9 @@ CASES = {
         "load": loaded,
         "meaning": method("meaning", outcome=Outcome.completed(1.0)),
         "multipliers": method("multipliers", task=Task()),
-        "observe": on_pending("observe", outcome=Outcome.completed(1.0), audit=False, provisional=False, default=False),
+        "observe": on_pending(
+            "observe", outcome=Outcome.completed(1.0), audit=False, provisional=False, default=False, judge=""
+        ),
         "observe_all": on_pending("observe_all", rewards={"a": 1.0, "b": 0.0}),
         "observe_output": on_pending("observe_output", output=Labels([0.5, 0.5])),
         "observe_usage": on_pending("observe_usage", cost_usd=0.1, elapsed_s=1.0, first_token_s=0.5),

@@ -9,8 +9,8 @@ from service_running import BASE, hang_up, until
 
 from bot_orch import InvalidInputError
 from bot_orch.clock import ManualClock
+from bot_orch.core.events import AttemptEnded
 from bot_orch.encoders import HashedWords
-from bot_orch.log.events import AttemptEnded
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay

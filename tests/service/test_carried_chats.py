@@ -13,7 +13,7 @@ import pytest
 from service_running import PATIENCE_S, until
 from test_workers import ALL, CHAT, SECRETS, Service
 
-from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
+from bot_orch.core.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 from bot_orch.service.reports import ReportSource, source_of

@@ -7,8 +7,8 @@ import pytest
 from service_running import BASE
 
 from bot_orch.agents.endings import Ending
+from bot_orch.core.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.log.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.service.dashboard.buckets import BucketSeries
 from bot_orch.service.dashboard.charts import chart_data, survival_steps
 from bot_orch.service.dashboard.reader import TimelineReader

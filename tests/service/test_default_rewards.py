@@ -3,7 +3,7 @@
 import pytest
 from service_running import Running, until
 
-from bot_orch.log.events import FeedbackGiven
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.service.config import parse_config

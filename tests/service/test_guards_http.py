@@ -3,7 +3,7 @@
 import pytest
 from service_running import BASE
 
-from bot_orch.log.events import RESTARTED, DecisionMade, FeedbackGiven, Noted
+from bot_orch.core.events import RESTARTED, DecisionMade, FeedbackGiven, Noted
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay

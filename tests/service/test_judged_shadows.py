@@ -3,7 +3,7 @@
 from service_running import until
 from test_judges import chat, configured, decision_of, judged, python, reports
 
-from bot_orch.log.events import DecisionMade
+from bot_orch.core.events import DecisionMade
 
 STRICT = {"name": "strict", "kind": "regex", "settings": {"pattern": "long"}}
 IMPLICIT = {"name": "behaviour", "kind": "implicit", "settings": {"window_s": 0.3}}

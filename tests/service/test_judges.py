@@ -7,8 +7,8 @@ import judging_fixtures as fixtures
 import pytest
 from service_running import until
 
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
@@ -223,7 +223,7 @@ def test_judgements_survive_a_restart(start):
     judged(service, made)
     service.stop()
     again = start(text)
-    assert made in again.runtime.ledger.judged
+    assert again.runtime.ledger.router.judge_of(made)
     views = again.get("/v1/judges").json()
     assert views[0]["agents"] == [
         {"agent": "short", "count": 1, "mean": 0.2, "audited": 0, "bias": None, "low": None, "high": None}

@@ -14,8 +14,8 @@ from service_running import Running, free_port, until
 from test_judges import chat, decision_of
 from test_reload import call
 
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import FeedbackGiven
 from bot_orch.log.stores.open import open_log
 from bot_orch.service.build import check
 from bot_orch.service.config import load_config, parse_config
@@ -145,7 +145,7 @@ def test_a_reload_adds_audits_and_keeps_what_was_learned(files):
     write(LONG)
     service = start()
     first = ask(service, "default")
-    until(lambda: first in service.runtime.ledger.judged)
+    until(lambda: service.runtime.ledger.router.judge_of(first))
     write(LONG[:-1] + ", {name: strict, kind: regex, settings: {pattern: ok}}]\naudit: {rate: 1.0, by: strict}")
     assert service.post("/v1/admin/reload").json()["changed"] == ["judges", "audit"]
     ask(service, "default")

@@ -6,7 +6,7 @@ import pytest
 from service_running import BASE, Running, until
 from test_snapshots import crashed
 
-from bot_orch.log.ledger import LedgerMismatchError
+from bot_orch.core.events import EventMismatchError
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.config import parse_config
@@ -94,5 +94,5 @@ def test_a_log_that_cannot_be_folded_stops_the_server_with_the_reason(rows):
     log.append([*rows[:100], Row(101, 1, "k@1", "", rows[100].body)])
     log.commit()
     server = make_server(CONFIG, log=log)
-    with pytest.raises(LedgerMismatchError, match="row 101 does not follow row 100"), one_reason(server, CONFIG):
+    with pytest.raises(EventMismatchError, match="row 101 does not follow row 100"), one_reason(server, CONFIG):
         server.run()

@@ -9,10 +9,10 @@ from service_running import until
 
 from bot_orch.agents.base import CallReply
 from bot_orch.cli.main import main
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.savings import observed
-from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from service_running import until
 
-from bot_orch.log.events import DecisionMade, FeedbackGiven, TaskEnded, TaskSubmitted
+from bot_orch.core.events import DecisionMade, FeedbackGiven, TaskEnded, TaskSubmitted
 from bot_orch.log.log import Row
 from bot_orch.service.queue.state import _CHANGES, Topic
 from bot_orch.service.reports import ReportSource, feedback_id, source_of
@@ -16,8 +16,8 @@ def test_everybody_hears_that_the_log_was_folded_again(start, monkeypatch):
     service, heard = start(), []
     writer, desk = service.runtime.writer, service.runtime.queue
     before = desk.state
-    service.call(lambda: writer.rebuilt.subscribe(lambda: heard.append("first")))
-    service.call(lambda: writer.rebuilt.subscribe(lambda: heard.append("second")))
+    service.call(lambda: writer.rebuilt.append(lambda: heard.append("first")))
+    service.call(lambda: writer.rebuilt.append(lambda: heard.append("second")))
 
     def broken():
         raise OSError("disk full")

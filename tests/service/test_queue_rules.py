@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bot_orch.log.events import Noted, decode_event, encode_event
+from bot_orch.core.events import Noted
+from bot_orch.log.events import decode_event, encode_event
 from bot_orch.log.log import Row
 from bot_orch.service.queue import rules
 from bot_orch.service.queue.rules import Person, PersonReply, QueueError, QueueSettings

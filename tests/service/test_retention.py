@@ -12,9 +12,10 @@ from service_running import BASE, Running, until
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
+from bot_orch.core.events import Noted
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.log.archiving import move_events
-from bot_orch.log.events import Noted, encode_event, kind_of
+from bot_orch.log.events import encode_event
 from bot_orch.log.log import Row
 from bot_orch.log.stores.open import open_log
 from bot_orch.service.config import parse_config
@@ -29,7 +30,7 @@ def grown(database, clock, rows=ROWS):
     with contextlib.closing(open_log(database, writing=True)) as log:
         seq, time_us = log.last()
         body = encode_event(Noted("x", "y", {"much": "text" * 20}))
-        kind = kind_of(Noted("x", "y", {}))
+        kind = Noted.kind
         log.append([Row(seq + n, time_us + n, kind, "", body) for n in range(1, rows + 1)])
         log.commit()
     clock.advance(3 * 3600.0)

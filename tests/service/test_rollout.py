@@ -3,8 +3,8 @@
 import pytest
 from service_running import until
 
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config

@@ -118,7 +118,7 @@ def test_reports_find_the_router_of_their_decision(begin):
     report = {"decision_id": made["id"], "reward": 1.0}
     assert service.post("/v1/feedback", report).json()["effect"] == "learned"
     assert service.post("/v1/feedback", report).json()["duplicate"] is True
-    assert not service.runtime.ledger.early
+    assert not service.runtime.ledger.router.early
 
 
 def test_budget_and_log_are_the_router_s_own(begin, tmp_path):

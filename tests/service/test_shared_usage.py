@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot_orch import Orchestrator, Task
-from bot_orch.log.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
+from bot_orch.core.events import AttemptEnded, TaskRecord, record_decision
+from bot_orch.log.events import encode_event
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.windows import SlidingSum
@@ -107,7 +108,7 @@ def test_a_router_that_moves_counts_once():
     paid = AttemptEnded(ID, "", "a", 1, "completed", 1.0, cost_usd=0.25)
     log = logs["moving"]
     for seq, event in enumerate((made, paid), 1):
-        row = Row(seq, seq, kind_of(event), ID, encode_event(event))
+        row = Row(seq, seq, event.kind, ID, encode_event(event))
         log.append([row])
         log.commit()
         used["moving"].follow(row)

@@ -8,7 +8,7 @@ import pytest
 from service_running import BASE, PATIENCE_S
 from test_storage import FailingLog, wait_ready
 
-from bot_orch.log.events import FeedbackGiven, TaskRecord
+from bot_orch.core.events import FeedbackGiven, TaskRecord
 from bot_orch.log.ledger import Ledger, encoded, fingerprint, fold, snapshot_due
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.problems import StorageError

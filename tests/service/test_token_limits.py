@@ -4,9 +4,10 @@ import pytest
 from service_running import BASE
 
 from bot_orch.clock import ManualClock
+from bot_orch.core.events import AttemptEnded, TaskRecord, record_decision
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
+from bot_orch.log.events import encode_event
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.config import TokenConfig, TokenLimitsConfig, parse_config
@@ -124,7 +125,7 @@ def test_what_other_replicas_have_written_counts_too(tmp_path):
     router = Orchestrator(["a"], seed=1)
     for number in range(2):
         made = record_decision(router.decide(Task("t"), decision_id=f"d{number}"), TaskRecord(), token="app")  # noqa: S106
-        used.follow(Row(number + 1, number, kind_of(made), made.id, encode_event(made)))
+        used.follow(Row(number + 1, number, made.kind, made.id, encode_event(made)))
     with pytest.raises(Problem):
         usage.admit({LimitKey("", "app"): limits}, 1_000_000, router="default")
     assert (
@@ -132,7 +133,7 @@ def test_what_other_replicas_have_written_counts_too(tmp_path):
         == "1"
     )
     paid = AttemptEnded("d1", "", "a", 1, "completed", 1.0, cost_usd=0.5)
-    used.follow(Row(3, 63_000_000, kind_of(paid), "d1", encode_event(paid)))
+    used.follow(Row(3, 63_000_000, paid.kind, "d1", encode_event(paid)))
     with pytest.raises(Problem):
         usage.admit({LimitKey("", "app"): limits}, 64_000_000, router="default")
     assert told == [("app", "requests"), ("app", "usd")]

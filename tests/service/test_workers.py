@@ -17,7 +17,7 @@ import pytest
 from service_running import PATIENCE_S, until
 
 from bot_orch.cli import main
-from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 

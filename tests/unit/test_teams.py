@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bot_orch import Agent, Answer, Budget, InvalidInputError, Labels, Objective, Orchestrator, Outcome, Task
 from bot_orch.core import teams
-from bot_orch.log.events import decode_event, encode_event, record_decision, record_task
+from bot_orch.core.events import record_decision, record_task
+from bot_orch.log.events import decode_event, encode_event
 
 NAMES = ("small", "medium", "large")
 World = Callable[[str], tuple[Answer, float]]

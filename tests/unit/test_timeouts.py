@@ -9,9 +9,10 @@ from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.agents.endings import Ending
 from bot_orch.core.completion import Completion, OutcomeEffect
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import Configured, FeedbackGiven, record_decision, record_task
 from bot_orch.core.reward import BoundedReward
 from bot_orch.evaluation.rounds import collect
-from bot_orch.log.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
+from bot_orch.log.events import encode_event
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.numerics.schedules import Constant
@@ -136,7 +137,7 @@ def test_a_timeout_scores_zero_in_an_evaluation_and_silence_does_not_score():
         told = FeedbackGiven(f"f{number}", made.id, "learned", None, 9.0, completed=False, reason=reason)
         events.append((told, made.id))
     events.append((FeedbackGiven("late", events[-1][1], "revision", 0.3), events[-1][1]))
-    log.append([Row(i, i, kind_of(e), ref, encode_event(e)) for i, (e, ref) in enumerate(events, 1)])
+    log.append([Row(i, i, e.kind, ref, encode_event(e)) for i, (e, ref) in enumerate(events, 1)])
     log.commit()
     rounds = collect(log)
     assert rounds.scored()[0] == [0, 2] and rounds.missing == 1

@@ -55,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from bot_orch.log.stores.open import is_url
     from bot_orch.log.stores.postgres.configs import PostgresConfigs
-    from bot_orch.log.stores.postgres.connect import prepare
-    from bot_orch.log.stores.postgres.timing import split
+    from bot_orch.log.stores.postgres.connect import prepare, split
     from bot_orch.service.config.documents import ConfigFile
 
     file = ConfigFile(arguments.config)
@@ -71,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _apply(file: Any, store: Any, arguments: argparse.Namespace) -> int:
-    from bot_orch.log.stores.postgres.timing import split
+    from bot_orch.log.stores.postgres.connect import split
     from bot_orch.service.config.documents import differences, digest_of_document, named_all, revision_of
     from bot_orch.service.configuring import FIXED, check_file, whoami
 

@@ -147,6 +147,9 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
         earlier = f"; {found.earlier} earlier ones were made among other agents" if found.earlier else ""
         learned = "" if found.learned is None else f", learned from {found.learned}"
         lines = [f"{target} ({known}{learned}{earlier})", *_compared(found)]
+        if found.unavailable:
+            name = target.removeprefix("agent:")
+            lines.append(f"  in {found.unavailable} decisions {name} could not be chosen: there an even choice counts")
         for e in found.estimates:
             interval = f"[{e.low:.4f}, {e.high:.4f}]"
             lines.append(f"  {e.method:<6}{e.value:>8.4f}  {interval}  effective n {e.effective_n:.0f}")

@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _router(path: Path, agents: list[str] | None) -> Router:
     """The router of a file with its saved settings; a new file needs agents."""
+    from bot_orch.core.events import Configured
     from bot_orch.core.orchestrator import Orchestrator
-    from bot_orch.log.events import Configured
     from bot_orch.log.stores.open import open_file
     from bot_orch.router import Router
 

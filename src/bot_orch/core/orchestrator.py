@@ -6,7 +6,8 @@ import inspect
 import json
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -14,7 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
-from bot_orch.checks import check_count, check_number, check_seconds
+from bot_orch.checks import check_count, check_number, check_seconds, check_text
 from bot_orch.core import audits, outcome_learning, rounds
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.completion.model import OutcomeMeaning
@@ -23,6 +24,22 @@ from bot_orch.core.completion.silences import Silence
 from bot_orch.core.constraints import Constraint, Objective, as_constraints
 from bot_orch.core.context import kind_of, without_context
 from bot_orch.core.engine import ENGINE, Details, Engine, Observation
+from bot_orch.core.events import (
+    SETTLING,
+    AttemptEnded,
+    Censored,
+    Configured,
+    Controlled,
+    DecisionMade,
+    EvaluationsGiven,
+    Event,
+    EventMismatchError,
+    FeedbackGiven,
+    Noted,
+    TaskEnded,
+    TaskSubmitted,
+    measure_of,
+)
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.guarantee import Certificate, Guarantee
 from bot_orch.core.restarts import OnAlarm
@@ -40,7 +57,6 @@ from bot_orch.core.state import (
     measured_usage,
     parse,
 )
-from bot_orch.core.tally import Tally
 from bot_orch.core.teams import CombineRule
 from bot_orch.core.text import carried_over, encode
 from bot_orch.core.warm import (
@@ -63,11 +79,24 @@ from bot_orch.records import builder
 from bot_orch.rng import derive_key, random_prefix, stream_of, uniform
 from bot_orch.types import Agent, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, check_reward
 
-__all__ = ["Orchestrator"]
+__all__ = ["Applied", "Orchestrator"]
 
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 _OWN = ("bot_orch.core.", "bot_orch.router.")  # modules between a warning and the caller that it is for
+
+
+@dataclass(slots=True)
+class Applied:
+    """What an event has changed: decisions that it ended, agents that it started afresh, lessons of evaluations.
+
+    ``learner`` is the first decision of a round if the event reported the outcome of the one that accepted.
+    """
+
+    ended: list[str] = field(default_factory=list)
+    restarted: list[str] = field(default_factory=list)
+    lessons: int = 0
+    learner: str = ""
 
 
 class Orchestrator:
@@ -145,6 +174,7 @@ class Orchestrator:
     """
 
     _last_prepared: tuple[Decision, Engine, Observation] | None = None
+    _applied: Applied | None = None  # what the event under way has changed so far
 
     def __init__(
         self,
@@ -299,6 +329,36 @@ class Orchestrator:
             return ()
         return tuple(each.decision for each in accepted.answers)
 
+    def judge_of(self, decision_id: str) -> str | None:
+        """The judge whose reward counts, while another judge's may still replace it."""
+        return self._state.provisional[decision_id].judge if self.is_provisional(decision_id) else None
+
+    def effect_of(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> str | None:
+        """How a report would count now: an effect of :class:`~bot_orch.core.events.FeedbackGiven`.
+
+        ``learned``, ``noted``, ``replaced`` or ``audited``; None if nothing would be learned.
+
+        Examples
+        --------
+        >>> router = Orchestrator(["a", "b"], seed=1)
+        >>> made, silence = router.decide(Task()), Outcome.censored(elapsed_s=1.0, reason="deadline")
+        >>> router.effect_of(made.id, Outcome.completed(1.0)), router.effect_of(made.id, silence)
+        ('learned', 'noted')
+        """
+        state, lesson = self._state, self.meaning(outcome) in ("reward", "zero")
+        if _id(decision_id) in state.pending:
+            return "learned" if lesson else "noted"
+        first = state.verdicts.get(decision_id)
+        if first is not None and first.audit != audit:
+            return "audited"
+        replaces = decision_id in state.silences or (decision_id in state.provisional and not audit)
+        return "replaced" if lesson and replaces else None
+
+    @property
+    def early(self) -> Collection[str]:
+        """Ids of decisions that are not known yet, and have a report."""
+        return self._state.early.keys()
+
     @property
     def verdicts(self) -> Mapping[str, FirstVerdict]:
         """First verdicts on audited decisions that wait for their second one, by decision id."""
@@ -345,7 +405,7 @@ class Orchestrator:
         >>> second.action in ("ask", "accept")
         True
         """
-        wanted = rounds.wanted(seen, attempts, combine)
+        wanted = _round(seen, attempts, combine)
         decision, engine, observed = self._derived(task, eligible, caps, decision_id, wanted)
         self._committed(engine, decision, observed)
         return decision
@@ -362,7 +422,7 @@ class Orchestrator:
         combine: CombineRule = "vote",
     ) -> Decision:
         """The decision that :meth:`decide` would make now; the state does not change until it is committed."""
-        wanted = rounds.wanted(seen, attempts, combine)
+        wanted = _round(seen, attempts, combine)
         prepared = self._last_prepared = self._derived(task, eligible, caps, decision_id, wanted)
         return prepared[0]
 
@@ -555,7 +615,7 @@ class Orchestrator:
         else:
             if decision.encoder:  # the text is not needed again
                 task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
-            wanted = rounds.wanted(decision.answers, decision.attempts, decision.combine)
+            wanted = _round(decision.answers, decision.attempts, decision.combine)
             engine, _, observed = self._observed(task, eligible, wanted)
         self._committed(engine, decision, observed)
 
@@ -578,10 +638,118 @@ class Orchestrator:
             self._waiting[index] += 1.0
         state.pending[decision.id] = decision
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
-        self._tally.decided(decision.agent)
         horizon = engine.settings.horizon
         if horizon is not None and next(iter(state.pending.values())).key.counter < state.rounds - horizon:
             self._expire_before(state.rounds - horizon)
+
+    def apply(self, event: Event, *, made: Decision | Outcome | None = None) -> Applied:
+        """Fold one event of a log into the state: what the router, the service and replay do with every event.
+
+        An event that does not follow from those before it raises an error and changes nothing; so does a decision
+        whose agent is not the one that its probabilities and random key draw. Events of tasks, operators and notes
+        change nothing.
+
+        ``made`` is the decision or the outcome that the event was made from, if this process has just made it.
+
+        Examples
+        --------
+        >>> from bot_orch.core.events import FeedbackGiven, record_decision, record_task
+        >>> router, copy = (Orchestrator(["a", "b"], seed=1) for _ in range(2))
+        >>> decision = router.decide(Task("t"), decision_id="d-1")
+        >>> _ = copy.apply(record_decision(decision, record_task(Task("t"))))
+        >>> copy.pending
+        ('d-1',)
+        >>> copy.apply(FeedbackGiven("r-1", "d-1", "learned", reward=1.0)).ended
+        ['d-1']
+        """
+        applied = self._applied = Applied()
+        try:
+            self._apply(event, made)
+        finally:
+            self._applied = None
+        return applied
+
+    def _apply(self, event: Event, made: Decision | Outcome | None) -> None:
+        match event:
+            case DecisionMade():
+                self._apply_decision(event, made if isinstance(made, Decision) else None)
+            case FeedbackGiven():
+                self._apply_report(event, made if isinstance(made, Outcome) else None)
+            case Censored():
+                self._check_follows(event)
+                attempts = self._state.attempts.get(event.decision_id)
+                answered_s = None if attempts is None else attempts.elapsed_s
+                self._settle_report(event.decision_id, event.outcome(answered_s))
+            case AttemptEnded():
+                self._apply_attempt(event)
+            case EvaluationsGiven():
+                self.learn_from(event.evaluations(), most=event.most)
+            case Configured():
+                wanted = Orchestrator.from_json(event.document)
+                self.reconfigure(wanted.settings, wanted.members, keep_learned=event.keep_learned)
+            case TaskSubmitted() | TaskEnded() | Controlled() | Noted():
+                pass
+            case _:
+                raise InvalidInputError("event", f"is {event!r:.60}", "pass an event of bot_orch.core.events")
+
+    def _apply_decision(self, event: DecisionMade, made: Decision | None) -> None:
+        if made is None:
+            drawn = event.drawn()
+            if event.stream != self._stream:
+                raise EventMismatchError(f"decision {event.id} was drawn with another seed; the log was changed")
+            if drawn != event.agent:
+                problem = f"chose {event.agent!r}, its probabilities and random key draw {drawn!r}"
+                raise EventMismatchError(f"decision {event.id} {problem}; the log was changed")
+        self.commit(made or event.decision(), event.given(), event.eligible)
+        for report in self._state.early.pop(event.id, ())[:1]:
+            with suppress(InvalidInputError):  # it could not be checked when it came; the decision waits for another
+                self._settle_report(event.id, report.outcome(), report)
+
+    def _apply_report(self, event: FeedbackGiven, outcome: Outcome | None) -> None:
+        name, state = event.decision_id, self._state
+        if event.effect == "early":
+            state.early.setdefault(name, []).append(event)
+        elif event.effect == "shown" and event.output is not None:
+            self.observe_output(name, measure_of(event.output))
+        elif event.effect in SETTLING or event.effect in ("replaced", "audited"):
+            self._check_follows(event)
+            self._settle_report(name, outcome or event.outcome(), event)
+
+    def _check_follows(self, event: FeedbackGiven | Censored) -> None:
+        """Refuse a report on a decision that is not in the state that its effect needs."""
+        name, state = event.decision_id, self._state
+        effect = event.effect if isinstance(event, FeedbackGiven) else "noted"
+        if effect == "replaced" and name not in state.silences and name not in state.provisional:
+            raise EventMismatchError(f"decision {name} is not silent")
+        if effect == "audited" and name not in state.verdicts:
+            raise EventMismatchError(f"decision {name} waits for no second verdict")
+        if effect in SETTLING and name not in state.pending:
+            raise EventMismatchError(f"decision {name} is not pending")
+
+    def _settle_report(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None = None) -> None:
+        """Observe an outcome; dollars of attempts are added to its own."""
+        attempts = self._state.attempts.get(decision_id)
+        if attempts is not None and attempts.cost_usd is not None:
+            outcome = replace(outcome, cost_usd=attempts.cost_usd + (outcome.cost_usd or 0.0))
+        if report is None:
+            self.observe(decision_id, outcome)
+        else:
+            judge = "" if report.effect == "audited" else report.judge
+            self.observe(decision_id, outcome, audit=report.audit, judge=judge, default=report.default)
+
+    def _apply_attempt(self, event: AttemptEnded) -> None:
+        """Keep dollars and seconds of an attempt for the outcome; those of an answer are learned at once."""
+        name, state = event.decision_id, self._state
+        if name not in state.pending:
+            return
+        before = state.attempts.get(name, MeasuredUsage())
+        cost_usd = (before.cost_usd or 0.0) + event.cost_usd if event.cost_usd else before.cost_usd
+        completed = event.ending == "completed"
+        elapsed_s = event.elapsed_s if completed else before.elapsed_s
+        if cost_usd is not None or elapsed_s is not None:
+            state.attempts[name] = MeasuredUsage(cost_usd, elapsed_s)
+        if completed and name not in state.used:
+            self.observe_usage(name, cost_usd=cost_usd, elapsed_s=elapsed_s, first_token_s=event.first_byte_s)
 
     @exclusive
     def observe(
@@ -592,6 +760,7 @@ class Orchestrator:
         audit: bool = False,
         provisional: bool = False,
         default: bool = False,
+        judge: str = "",
     ) -> None:
         """Learn from an outcome, at any time and in any order.
 
@@ -599,7 +768,8 @@ class Orchestrator:
         decision is among the 1024 newest of :attr:`silent`. A decision with ``decision.audit`` takes two: the judge's,
         and with ``audit`` the truth, in any order. The policy learns the reward that comes first; the second one tells
         the judge's bias. A ``provisional`` reward is learned at once, and the next one replaces it, while the decision
-        is among the 4096 newest of that kind: of several judges the best one counts, whenever it reports.
+        is among the 4096 newest of that kind: of several judges the best one counts, whenever it reports. The reward of
+        a ``judge`` is provisional, and :meth:`judge_of` returns that name while the reward counts.
 
         A ``default`` reward is what an answer earns unless somebody reports: a provisional one that is learned in full
         while there are no reports, and the less the larger the share of answers with reports is
@@ -607,14 +777,21 @@ class Orchestrator:
         """
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        if judge:
+            check_text("judge", judge, "pass the name of the judge")
         accepted = self._state.pending.get(decision_id) if type(decision_id) is str else None
         ends_round = accepted is not None and accepted.action == "accept"
         if accepted is not None and ends_round:
+            if self._applied is not None:
+                self._applied.learner = accepted.round
             decision_id, outcome = self._end_round(accepted, outcome, default=default)
         if decision_id or not ends_round:
-            self._observe(decision_id, outcome, audit=audit, provisional=provisional, default=default)
+            provisional = provisional or bool(judge)
+            self._observe(decision_id, outcome, audit=audit, provisional=provisional, default=default, judge=judge)
 
-    def _observe(self, decision_id: str, outcome: Outcome, *, audit: bool, provisional: bool, default: bool) -> None:
+    def _observe(
+        self, decision_id: str, outcome: Outcome, *, audit: bool, provisional: bool, default: bool, judge: str
+    ) -> None:
         state, roster, engine = self._state, self._roster, self._engine
         again = not audit and bool(state.provisional) and self.is_provisional(decision_id)
         if state.verdicts and not again and isinstance(decision_id, str) and decision_id in state.verdicts:
@@ -636,14 +813,14 @@ class Orchestrator:
         if index is None:
             return  # the agent was removed
         model.learn(state.parts["reward"], index, outcome)
-        self._tally.rewarded(decision.agent, reward)
         shown = shown or (earlier is not None and earlier.shown)
         read = outcome_learning.Reading(reward, raw, earlier, again=again)
         if shown or audit or provisional or default or used is not None:
             read.shown, read.audit, read.used = shown, audit, used
             read.provisional, read.default = (provisional or default) and not audit, default and not audit
+            read.judge = judge
         if outcome_learning.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
-            self._refresh()
+            self._note_restart(decision)
         compared = again and decision_id not in state.verdicts
         if decision.audit and not compared and reward is not None and outcome_learning.is_verdict(outcome, reward):
             audits.keep(state, decision, reward, audit=audit)
@@ -688,7 +865,12 @@ class Orchestrator:
         raw = audits.read_output(engine, output)
         self._use(engine)
         if audits.see_output(engine, self._state, self._roster, decision=decision, raw=raw):
-            self._refresh()
+            self._note_restart(decision)
+
+    def _note_restart(self, decision: Decision) -> None:
+        if self._applied is not None:
+            self._applied.restarted.append(decision.agent)
+        self._refresh()
 
     @exclusive
     def observe_usage(
@@ -813,6 +995,8 @@ class Orchestrator:
         self._use(engine)  # inputs are valid: no error after this line
         self._adopt(taught)
         engine.see_evaluations(self._state.parts, given.rewards, given.weight)
+        if self._applied is not None:
+            self._applied.lessons = taught.lessons
         return taught.lessons
 
     def read_evaluations(
@@ -927,11 +1111,8 @@ class Orchestrator:
         agents = ", ".join(self.agents[:4]) + (f", ... ({len(self.agents)})" if len(self.agents) > 4 else "")
         return f"<{name} [{agents}] {self._summary()}, {len(self.pending)} pending>"
 
-    def _repr_html_(self) -> str:
-        waiting = {name: int(count) for name, count in zip(self.agents, self._waiting, strict=True)}
-        return self._tally.table(self._summary(), waiting)
-
     def _summary(self) -> str:
+        """Policy and number of rounds."""
         policy = self.policy.id
         if isinstance(self.policy, WarmStart):
             policy = self.policy.policy.id + self.policy.phase(self._state.parts["policy"])
@@ -988,7 +1169,7 @@ class Orchestrator:
         self._engine, self._state = engine, state
         self._last_prepared = None
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
-        self._tally: Tally = getattr(self, "_tally", Tally())
+        self._applied = None
         self._stream = derive_key("orchestrator", self.seed)
         self._uniform = stream_of(self._stream)
         self._prefix = state.prefix or f"{self._stream:016x}"
@@ -1066,6 +1247,9 @@ class Orchestrator:
         earlier = state.silences.pop(name, None) or state.provisional.pop(name, None)
         if earlier is None:
             del state.pending[name]
+            if self._applied is not None:
+                self._applied.ended.append(name)
+            state.attempts.pop(name, None)
             state.shown.pop(name, None)
             state.used.pop(name, None)
             if self._counts(decision):
@@ -1080,6 +1264,14 @@ class Orchestrator:
         if index is None or not self._engine.restarts.wanted:
             return index is not None
         return outcome_learning.is_fresh(self._engine, self._state, index, decision=decision)
+
+
+def _round(seen: Sequence[Answer], attempts: int, combine: str) -> Round | None:
+    """The round that a decision belongs to; None for a round of one step."""
+    plain = type(attempts) is int and attempts == 1 and combine == "vote"
+    if plain and type(seen) in (tuple, list) and not seen:  # the usual case
+        return None
+    return rounds.wanted(seen, attempts, combine)
 
 
 def _id(decision_id: str) -> str:

@@ -35,8 +35,8 @@ class Reading:
     """Reward and outputs of an outcome, and the silence that it replaces.
 
     ``used``: dollars and times that were learned before. ``shown``: the outputs were learned before. ``audit``: the
-    reward is the truth, not the judge's verdict. ``provisional``: another reward may replace this one. ``default``: it
-    is what an answer earns unless somebody reports.
+    reward is the truth, not the judge's verdict. ``provisional``: another reward may replace this one, of ``judge``.
+    ``default``: it is what an answer earns unless somebody reports.
     """
 
     reward: float | None = None
@@ -46,6 +46,7 @@ class Reading:
     shown: bool = False
     audit: bool = False
     provisional: bool = False
+    judge: str = ""
     default: bool = False
     again: bool = False
     used: MeasuredUsage | None = None
@@ -107,7 +108,7 @@ def learn(
         if silent:
             remember(state.silences, silence)
         else:
-            remember(state.provisional, silence, PROVISIONAL)
+            remember(state.provisional, replace(silence, judge=read.judge) if read.judge else silence, PROVISIONAL)
     return restarted
 
 

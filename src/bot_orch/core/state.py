@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import KW_ONLY, astuple, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, astuple, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +12,11 @@ import numpy as np
 from bot_orch.arrays import Arrays, decode, encode, nan_for_null
 from bot_orch.checks import check_number
 from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
-from bot_orch.core.rows import arrays_from_rows, arrays_to_rows, decision_reader, decision_to_row
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.errors import StateFormatError
+from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import Agent, Decision, Multiplier, Outcome, RandomKey, Terms, answer_of
+from bot_orch.types import TERMS, Agent, Decision, Multiplier, Outcome, RandomKey, Terms, answer_of
 
 __all__ = [
     "FORMAT",
@@ -31,6 +31,8 @@ __all__ = [
     "measured_usage",
     "parse",
 ]
+
+_decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 FORMAT = "bot-orch-state"
 VERSION = 1
@@ -49,7 +51,7 @@ class FirstVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUsage:
-    """Usage of a pending decision: dollars, seconds, seconds until the first token; None where unknown."""
+    """Usage of a decision: dollars, seconds, seconds until the first token; None where unknown."""
 
     cost_usd: float | None = None
     elapsed_s: float | None = None
@@ -73,12 +75,15 @@ def measured_usage(cost_usd: Any, elapsed_s: Any, first_token_s: Any) -> Measure
 
 @dataclass(slots=True)
 class State:
-    """Registered agents, learned arrays, pending decisions and recent silences: a fold over the events so far.
+    """Registered agents, learned arrays, pending decisions and recent silences: the fold of the events so far.
 
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
     ``verdicts`` holds the first of two verdicts on audited decisions, ``shown`` the ids of pending decisions whose
     output is known, ``provisional`` decisions whose reward may still be replaced, ``used`` what pending decisions are
     known to have used. ``prefix`` begins the ids of decisions; empty: the key of the random stream does.
+
+    Of a log alone: ``attempts`` holds the dollars and seconds of the attempts at pending decisions, ``early`` the
+    reports on decisions that are not known yet.
     """
 
     agents: tuple[Agent, ...]
@@ -92,15 +97,16 @@ class State:
     shown: dict[str, None] = field(default_factory=dict)
     provisional: dict[str, Silence] = field(default_factory=dict)
     used: dict[str, MeasuredUsage] = field(default_factory=dict)
+    attempts: dict[str, MeasuredUsage] = field(default_factory=dict)
+    early: dict[str, list[FeedbackGiven]] = field(default_factory=dict)
     prefix: str = ""
 
-    def to_dict(self, *, binary: bool = False) -> dict[str, Any]:
-        """JSON values, or plain values with ``binary`` numbers; :meth:`from_dict` is the inverse."""
-        part, decision = (arrays_to_rows, decision_to_row) if binary else (encode, Decision.to_dict)
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values; :meth:`from_dict` is the inverse."""
         return {
             "agents": [agent_to_dict(agent) for agent in self.agents],
-            "parts": {name: part(arrays) for name, arrays in self.parts.items()},
-            "pending": [decision(each) for each in self.pending.values()],
+            "parts": {name: encode(arrays) for name, arrays in self.parts.items()},
+            "pending": [each.to_dict() for each in self.pending.values()],
             "rounds": self.rounds,
             "seq": self.seq,
             "silences": [silence_to_dict(silence) for silence in self.silences.values()],
@@ -115,7 +121,12 @@ class State:
             **(
                 {"provisional": [silence_to_dict(each) for each in kept.values()]} if (kept := self.provisional) else {}
             ),
-            **({"used": [[key, *astuple(entry)] for key, entry in self.used.items()]} if self.used else {}),
+            **{
+                name: [[key, *astuple(entry)] for key, entry in kept.items()]
+                for name, kept in (("used", self.used), ("attempts", self.attempts))
+                if kept
+            },
+            **({"early": [asdict(each) for kept in self.early.values() for each in kept]} if self.early else {}),
             **({"prefix": self.prefix} if self.prefix else {}),
         }
 
@@ -132,19 +143,21 @@ class State:
             shown=dict(self.shown),
             provisional=dict(self.provisional),
             used=dict(self.used),
+            attempts=dict(self.attempts),
+            early={key: list(kept) for key, kept in self.early.items()},
             prefix=self.prefix,
         )
 
     @classmethod
-    def from_dict(cls, document: dict[str, Any], *, binary: bool = False) -> State:
+    def from_dict(cls, document: dict[str, Any]) -> State:
         """The inverse of :meth:`to_dict`."""
-        part: Callable[[Any], Arrays] = arrays_from_rows if binary else decode
-        read: Callable[[Any], Decision] = decision_reader() if binary else decision_from_dict
-        pending = map(read, document["pending"])
+        early: dict[str, list[FeedbackGiven]] = {}
+        for each in document.get("early", ()):
+            early.setdefault(each["decision_id"], []).append(FeedbackGiven(**each))
         return cls(
             tuple(agent_from_dict(entry) for entry in document["agents"]),
-            {name: part(arrays) for name, arrays in document["parts"].items()},
-            {decision.id: decision for decision in pending},
+            {name: decode(arrays) for name, arrays in document["parts"].items()},
+            {decision.id: decision for decision in map(decision_from_dict, document["pending"])},
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
             silences={entry["id"]: silence_from_dict(entry) for entry in document.get("silences", ())},
@@ -155,6 +168,8 @@ class State:
             shown=dict.fromkeys(document.get("shown", [])),
             provisional={entry["id"]: silence_from_dict(entry) for entry in document.get("provisional", ())},
             used={key: MeasuredUsage(*values) for key, *values in document.get("used", [])},
+            attempts={key: MeasuredUsage(*values) for key, *values in document.get("attempts", [])},
+            early=early,
             prefix=document.get("prefix", ""),
         )
 
@@ -205,26 +220,27 @@ def agent_from_dict(document: dict[str, Any]) -> Agent:
 
 def decision_from_dict(document: dict[str, Any]) -> Decision:
     """The inverse of :meth:`bot_orch.types.Decision.to_dict`."""
-    terms = {name: np.array(values, dtype=float) for name, values in document["terms"].items()}
-    return Decision(
-        id=document["id"],
-        task_id=document["task_id"],
-        agent=document["agent"],
-        agents=tuple(document["agents"]),
-        propensities=np.array(document["propensities"], dtype=float),
-        terms=Terms(**terms),
-        policy=document["policy"],
-        lambda_=document["lambda"],
-        state_seq=document["state_seq"],
-        key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
-        features=nan_for_null(document["features"]),
-        claims=nan_for_null(document.get("claims", ())),
-        encoder=document.get("encoder", ""),
-        audit=document.get("audit", False),
-        audit_probability=document.get("audit_probability", 0.0),
-        multipliers=tuple(Multiplier(*each) for each in document.get("multipliers", ())),
-        action=document.get("action", "ask"),
-        answers=tuple(answer_of(*each) for each in document.get("answers", ())),
-        attempts=document.get("attempts", 1),
-        combine=document.get("combine", "vote"),
+    terms = document["terms"]
+    columns = np.array([document["propensities"], *(terms[name] for name in TERMS if name in terms)], dtype=float)
+    return _decision(
+        document["id"],
+        document["task_id"],
+        document["agent"],
+        tuple(document["agents"]),
+        columns[0],
+        _terms(*columns[1:]),
+        document["policy"],
+        document["lambda"],
+        document["state_seq"],
+        _random_key(document["key"]["stream"], document["key"]["counter"]),
+        nan_for_null(document["features"]),
+        nan_for_null(document.get("claims", ())),
+        document.get("encoder", ""),
+        document.get("audit", False),
+        document.get("audit_probability", 0.0),
+        tuple(Multiplier(*each) for each in document.get("multipliers", ())),
+        document.get("action", "ask"),
+        tuple(answer_of(*each) for each in document.get("answers", ())),
+        document.get("attempts", 1),
+        document.get("combine", "vote"),
     )

@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Estimate, LogSample, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds, collect
@@ -44,7 +44,8 @@ class Evaluation:
     """Estimates for a target, and the mean reward of the log itself.
 
     ``learned``: from how many decisions, if it learns: the estimates are of so many first rounds, ``logged_first`` is
-    what the log earned in its own. ``earlier``: how many were left out, made among other agents.
+    what the log earned in its own. ``earlier``: how many were left out, made among other agents. ``unavailable``: in
+    how many of the decisions the agent of a target ``agent:NAME`` could not be chosen.
     """
 
     target: str
@@ -56,6 +57,7 @@ class Evaluation:
     learned: int | None = None
     logged_first: float | None = None
     earlier: int = 0
+    unavailable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ def evaluate_log(
     audited: bool = False,
     paths: int = PATHS,
 ) -> Evaluation:
-    """Estimate the value of ``target``: a policy's name, ``agent:NAME`` (always that agent) or ``uniform``.
+    """Estimate the value of ``target``: a policy's name, ``agent:NAME`` or ``uniform``.
+
+    ``agent:NAME`` always chooses that agent, and evenly among the eligible ones where it could not be chosen.
 
     A policy learns while it goes through the log, see :mod:`bot_orch.evaluation.shadow`; it is scored with the last
     reward given for each decision.
@@ -109,6 +113,7 @@ def evaluate_log(
         learned=found.learned,
         logged_first=mean_of_first(keep, logged, found.learned),
         earlier=rounds.earlier,
+        unavailable=int((~_available(rounds, target)[keep]).sum()),
     )
 
 
@@ -175,10 +180,21 @@ def _target(rounds: LoggedRounds, target: str, paths: int) -> TargetPropensities
         name = target.removeprefix("agent:")
         if name not in rounds.agents:
             raise InvalidInputError("target", f"agent {name!r} is not in the log", f"choose from {rounds.agents}")
-        allowed = masks[:, rounds.agents.index(name)] > 0  # otherwise, uniform among the eligible
+        allowed = _available(rounds, target)
+        if not allowed.any():
+            problem = f"agent {name!r} could not be chosen in any decision"
+            raise InvalidInputError("target", problem, f"choose from {rounds.agents}")
         uniform[allowed] = [float(each == name) for each in rounds.agents]
         return TargetPropensities(uniform[None])
     return learning_target(rounds, target, paths=paths)
+
+
+def _available(rounds: LoggedRounds, target: str) -> Bools:
+    """In which decisions the agent of a target ``agent:NAME`` could be chosen; all for other targets."""
+    name = target.removeprefix("agent:")
+    if name == target or name not in rounds.agents:
+        return np.ones(len(rounds.made), dtype=bool)
+    return np.asarray(rounds.eligible()[:, rounds.agents.index(name)] > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,26 @@ import io
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bot_orch.arrays import null_for_nan
+from bot_orch.core.events import (
+    SETTLING,
+    AnswerRecord,
+    AttemptEnded,
+    Censored,
+    Configured,
+    DecisionMade,
+    Event,
+    FeedbackGiven,
+    TaskRecord,
+)
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.evaluation.rounds import counts_as_zero
 from bot_orch.files import write_atomically
-from bot_orch.log.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, Event, FeedbackGiven
 from bot_orch.log.ids import outside, tenant_of
 from bot_orch.log.log import Log
 
@@ -149,7 +158,7 @@ def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
 
 def plain(event: Event) -> dict[str, Any]:
     """An event as JSON values, with its fields and numbers by name."""
-    values: dict[str, Any] = _fields(event)
+    values = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
     if isinstance(event, DecisionMade):
         values["numbers"] = {name: null_for_nan(column.tolist()) for name, column in event.columns().items()}
         values["features"] = null_for_nan(event.seen())
@@ -157,13 +166,10 @@ def plain(event: Event) -> dict[str, Any]:
     return values
 
 
-def _fields(value: Any) -> Any:
-    """A struct as a dict of its fields by name."""
-    if isinstance(value, msgspec.Struct):
-        return {name: _fields(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, tuple):
-        return [_fields(each) for each in value]
-    return msgspec.to_builtins(value)
+def _plain(value: Any) -> Any:
+    if isinstance(value, TaskRecord | AnswerRecord):
+        return value._asdict()
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _jsonl(lines: list[dict[str, Any]]) -> bytes:

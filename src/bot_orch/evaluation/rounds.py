@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.core.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, Event, FeedbackGiven
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import BoundedReward
 from bot_orch.core.state import agent_from_dict
@@ -17,15 +18,6 @@ from bot_orch.core.text import TextFeatures
 from bot_orch.encoders import spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import LogSample
-from bot_orch.log.events import (
-    SETTLING,
-    AttemptEnded,
-    Censored,
-    Configured,
-    DecisionMade,
-    Event,
-    FeedbackGiven,
-)
 from bot_orch.log.log import Log
 from bot_orch.types import Agent, Outcome, Task
 

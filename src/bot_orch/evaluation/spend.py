@@ -7,9 +7,9 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
+from bot_orch.core.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.archive import first_since
-from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 

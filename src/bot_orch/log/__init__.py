@@ -7,17 +7,9 @@ except ImportError as _error:  # pragma: no cover
 
     raise _MissingExtraError("the event log", "service") from _error
 
+from bot_orch.core.events import Configured, DecisionMade, FeedbackGiven, record_decision, record_task
 from bot_orch.log.evaluations import outcomes_in
-from bot_orch.log.events import (
-    Configured,
-    DecisionMade,
-    FeedbackGiven,
-    decode_event,
-    encode_event,
-    kind_of,
-    record_decision,
-    record_task,
-)
+from bot_orch.log.events import decode_event, encode_event
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.log import Log, Row
 from bot_orch.log.stores.memory import MemoryLog
@@ -37,7 +29,6 @@ __all__ = [
     "decode_event",
     "encode_event",
     "fold",
-    "kind_of",
     "open_log",
     "outcomes_in",
     "record_decision",

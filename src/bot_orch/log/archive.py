@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -166,8 +166,8 @@ def segments(folder: Path, record: ArchiveRecord) -> list[Segment]:
     return found
 
 
-class WholeLog:
-    """Read-only view of all rows of a log, including archived ones.
+class WholeLog(Log):
+    """A log to be read together with its archive.
 
     Parameters
     ----------
@@ -183,27 +183,6 @@ class WholeLog:
         self.log, self._seq = log, record.seq
         self._segments = segments(Path(folder or record.folder), record)
         self._last_read: tuple[Segment, list[Row]] | None = None
-
-    @property
-    def instant(self) -> bool:
-        """See :class:`bot_orch.log.log.Log`."""
-        return self.log.instant
-
-    def append(self, rows: Sequence[Row]) -> None:
-        """Refused."""
-        _refuse()
-
-    def commit(self) -> None:
-        """Refused."""
-        _refuse()
-
-    def rollback(self) -> None:
-        """Refused."""
-        _refuse()
-
-    def probe(self) -> None:
-        """Refused."""
-        _refuse()
 
     def read(self, after: int = 0) -> Iterator[Row]:
         """See :class:`bot_orch.log.log.Log`."""
@@ -235,18 +214,6 @@ class WholeLog:
     def snapshot(self) -> Snapshot | None:
         """See :class:`bot_orch.log.log.Log`."""
         return self.log.snapshot()
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Refused."""
-        _refuse()
-
-    def archived(self) -> ArchiveRecord | None:
-        """None: the view contains every row."""
-        return None
-
-    def base(self) -> Snapshot | None:
-        """None: the view contains the first row."""
-        return None
 
     def close(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -287,10 +254,6 @@ def first_since(log: Log, time_us: int) -> int:
         else:
             high = middle
     return low
-
-
-def _refuse() -> NoReturn:
-    raise InvalidInputError("log", "is read with its archive", "open the log alone to write to it")
 
 
 def _name(first: int, last: int) -> str:

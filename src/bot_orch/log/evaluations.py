@@ -6,9 +6,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.core.text import TextFeatures
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.log import Log
 from bot_orch.log.stores.open import open_whole
 

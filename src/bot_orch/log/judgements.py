@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, astuple, dataclass
 from typing import Any
 
-from bot_orch.log.events import FeedbackGiven
+from bot_orch.core.events import FeedbackGiven
 
 __all__ = ["AUDIT", "JudgeTally", "Judgements"]
 

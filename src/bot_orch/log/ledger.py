@@ -6,49 +6,38 @@ import hashlib
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
 from bot_orch.core.engine import ENGINE
-from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.state import CapturedState, State
-from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
-from bot_orch.log.archive import whole
-from bot_orch.log.events import (
-    IMPORTED,
-    SETTLING,
+from bot_orch.core.events import (
     AttemptEnded,
-    Censored,
     Configured,
     Controlled,
     DecisionMade,
-    EvaluationsGiven,
     Event,
+    EventMismatchError,
     FeedbackGiven,
     Noted,
     TaskEnded,
     TaskSubmitted,
-    measure_of,
 )
+from bot_orch.core.orchestrator import Applied, Orchestrator
+from bot_orch.core.state import CapturedState, State
+from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.log.archive import whole
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Log, Row, Snapshot
-from bot_orch.log.reconfigure import reconfigured
 from bot_orch.log.rollout import Rollout
 from bot_orch.log.windows import Reservations, spending
-from bot_orch.numerics.choice import draw
-from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
 
 __all__ = [
     "UNFIT",
     "Ledger",
-    "LedgerMismatchError",
-    "drawn_agent",
     "encoded",
     "fingerprint",
     "fold",
@@ -57,7 +46,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("bot_orch.log")
-_FORMAT = "bot-orch-ledger@1"
+_FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
 _REPORT_EVERY = 500
 _SNAPSHOT_SHARE = 0.05  # of the time that events take
@@ -66,36 +55,24 @@ _LONGEST_S = 0.01  # of one event; what takes longer is something else, such as 
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
 
-class LedgerMismatchError(BotOrchError):
-    """An event in the log does not follow from the events before it."""
-
-
 class Ledger:
-    """The state of the service, rebuilt from the log alone.
+    """The state of a service, rebuilt from its log alone: an orchestrator, and a fold of what is the service's own.
 
-    ``pending`` maps the ids of decisions that wait for an outcome to their times, oldest first; which decisions are
-    silent, provisional or wait for a second verdict, the orchestrator knows. ``answered`` holds how long the agents of
-    pending decisions took to answer, where known. ``judged`` maps decisions to the judge whose reward counts, see
-    :meth:`judge_of`; ``judgements`` counts what judges said.
-    ``paid`` holds the dollars of attempts at pending decisions, by decision. ``reserved`` holds what is set aside for
-    decisions until a completed attempt or an outcome says what they cost.
-    ``engine`` is the one that the newest settings name. ``rollout`` says which agents are drained.
-    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
-    agents that the last event has started afresh; ``lessons`` is the number of outcomes that the last evaluations were
-    taught as; ``spent_s`` are the seconds that events have taken so far. None of these is part of the state.
+    :meth:`bot_orch.Orchestrator.apply` folds what decides and learns. ``pending`` maps pending decisions to their
+    times, oldest first. ``reserved`` holds what is set aside for decisions until a completed attempt or an outcome says
+    what they cost; ``judgements`` counts what judges said. ``engine`` is the one that the newest settings name.
+    ``rollout`` says which agents are drained.
+    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``applied`` is what the last
+    event has changed; ``spent_s`` are the seconds that events have taken so far. None of these is part of the state.
     """
 
     def __init__(self) -> None:
         self._router: Orchestrator | None = None
         self.pending: dict[str, int] = {}
-        self.answered: dict[str, float] = {}
-        self.early: dict[str, list[FeedbackGiven]] = {}
-        self.judged: dict[str, str] = {}
         self.judgements = Judgements()
         self.sessions: dict[str, tuple[str, int]] = {}
         self.tasks: dict[str, TaskSubmitted] = {}
         self.spending = spending()
-        self.paid: dict[str, float] = {}
         self.reserved = Reservations()
         self.kill_switch: str | None = None
         self.rollout = Rollout()
@@ -103,8 +80,7 @@ class Ledger:
         self.seq = 0
         self.time_us = 0
         self.folded_from = 0
-        self.restarted: tuple[str, ...] = ()
-        self.lessons = 0
+        self.applied = Applied()
         self.spent_s = 0.0
 
     @property
@@ -119,65 +95,83 @@ class Ledger:
         """Whether there is an orchestrator."""
         return self._router is not None
 
-    def apply(self, seq: int, time_us: int, event: Event, made: Decision | None = None) -> None:
-        """Apply one event. ``made`` is the decision itself if this process has just made it."""
+    def apply(self, seq: int, time_us: int, event: Event, made: Decision | Outcome | None = None) -> None:
+        """Apply one event; see :meth:`bot_orch.Orchestrator.apply`. An error leaves the ledger as it was."""
         begun = perf_counter()
-        self._apply(seq, time_us, event, made)
+        if isinstance(event, Configured):
+            self._configure(event)
+        elif isinstance(event, TaskSubmitted | TaskEnded | Controlled | Noted):
+            self.applied = Applied()
+        else:
+            self.applied = self._learned(event, made)
+        self._account(time_us, event)
+        self.seq, self.time_us = seq, time_us
         self.spent_s += min(perf_counter() - begun, _LONGEST_S)
 
-    def _apply(self, seq: int, time_us: int, event: Event, made: Decision | None) -> None:
-        before = self._restarts()
+    def _configure(self, event: Configured) -> None:
+        if self._router is None:
+            self._router, self.applied = Orchestrator.from_json(event.document), Applied()
+        else:
+            self.applied = self._router.apply(event)
+        self.engine = event.engine
+
+    def _learned(self, event: Event, made: Decision | Outcome | None) -> Applied:
+        try:
+            return self.router.apply(event, made=made)
+        except InvalidInputError as error:
+            if not isinstance(event, DecisionMade):
+                raise
+            raise EventMismatchError(f"decision {event.id}: {error}; the log was changed") from error
+
+    def _account(self, time_us: int, event: Event) -> None:
+        """The service's own part of an event."""
         match event:
             case DecisionMade():
-                self._decide(time_us, event, made)
+                self._note_decision(time_us, event)
             case FeedbackGiven():
-                self._feedback(time_us, event)
-            case Censored():
-                self._settle(event.decision_id, event.outcome(self.answered.get(event.decision_id)))
-            case EvaluationsGiven():
-                self.lessons = self.router.learn_from(event.evaluations(), most=event.most)
+                if event.reward is not None and (event.judge or event.audit):
+                    self.judgements.take(replace(event, decision_id=self.applied.learner or event.decision_id))
+                self.spending.add(time_us, event.cost_usd or 0.0)
             case AttemptEnded():
                 self.spending.add(time_us, event.cost_usd)
                 if event.ending == "completed":
                     self.reserved.release(event.decision_id)
-                    if event.decision_id in self.pending:
-                        self.answered[event.decision_id] = event.elapsed_s
-                if event.cost_usd and event.decision_id in self.pending:
-                    self.paid[event.decision_id] = self.paid.get(event.decision_id, 0.0) + event.cost_usd
-                if event.ending == "completed":
-                    self._measure(event)
             case TaskSubmitted():
                 self.tasks[event.id] = event
             case TaskEnded():
                 self.tasks.pop(event.id, None)
             case Controlled():
                 self.kill_switch = event.kill_switch
-            case Configured():
-                self._router, self.engine = reconfigured(self._router, event), event.engine
-                self.judged = {key: judge for key, judge in self.judged.items() if self.router.is_provisional(key)}
             case Noted():
                 self.rollout.take(time_us, event)
-        self.seq, self.time_us = seq, time_us
-        self.restarted = tuple(name for name, times in self._restarts().items() if times > before.get(name, times))
+        for decision_id in self.applied.ended:
+            self.pending.pop(decision_id, None)
+            self.reserved.release(decision_id)
 
-    def _restarts(self) -> dict[str, int]:
-        """Number of restarts per agent, if alarms cause restarts."""
-        if self._router is None or self._router.settings.on_alarm != "restart":
-            return {}
-        return self._router.restarts()
+    def _note_decision(self, time_us: int, event: DecisionMade) -> None:
+        self.pending[event.id] = time_us
+        if event.audit and event.action == "ask":
+            self.judgements.mark(event.id, event.agent)
+        if event.reserved_usd:
+            self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
+        if event.session is not None:
+            self.sessions.pop(event.session, None)  # the newest goes last
+            self.sessions[event.session] = (event.agent, time_us)
+            if len(self.sessions) > _MAX_SESSIONS:
+                del self.sessions[next(iter(self.sessions))]
 
     def take(self, row: Row) -> None:
         """Apply one row of the log; rows must be consecutive."""
         if row.seq != self.seq + 1 or row.time_us <= self.time_us:
-            raise LedgerMismatchError(f"log: row {row.seq} does not follow row {self.seq}; the file is damaged")
+            raise EventMismatchError(f"log: row {row.seq} does not follow row {self.seq}; the file is damaged")
         event = row.event()
         try:
             self.apply(row.seq, row.time_us, event)
-        except (LedgerMismatchError, StateFormatError) as error:
+        except (EventMismatchError, StateFormatError) as error:
             raise type(error)(f"log: row {row.seq}: {str(error).removeprefix('log: ')}") from error
         except UNFIT as error:
             problem = f"cannot follow row {row.seq - 1} ({' '.join(str(error).split())})"
-            raise LedgerMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
+            raise EventMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
 
     def fingerprint(self) -> str:
         """A hash of everything, equal for equal ledgers."""
@@ -195,17 +189,13 @@ class Ledger:
             "engine": self.engine,
             "router": self.router.capture(),
             "pending": dict(self.pending),
-            "answered": dict(self.answered),
-            "early": dict(self.early),
             "sessions": dict(self.sessions),
             "tasks": dict(self.tasks),
             "spending": self.spending.grains(self.time_us),
-            "paid": dict(self.paid),
             "reserved": self.reserved.to_list(),
             "kill_switch": self.kill_switch,
             "seq": self.seq,
             "time_us": self.time_us,
-            "judged": dict(self.judged),
             "judgements": self.judgements.to_list(),
             "rollout": self.rollout.to_dict(),
         }
@@ -225,128 +215,17 @@ class Ledger:
         if document["format"] != _FORMAT or document["derived_by"] != ENGINE:
             raise StateFormatError(f"snapshot.format: is {document['format']}, of engine {document['derived_by']}")
         ledger, (head, state) = cls(), document["router"]
-        ledger._router = Orchestrator.from_capture(CapturedState(head, State.from_dict(state, binary=True)))
-        early = document["early"].items()
-        ledger.early = {key: [msgspec.convert(each, FeedbackGiven) for each in kept] for key, kept in early}
+        ledger._router = Orchestrator.from_capture(CapturedState(head, State.from_dict(state)))
         ledger.sessions = {key: tuple(entry) for key, entry in document["sessions"].items()}
         ledger.tasks = {key: msgspec.convert(each, TaskSubmitted) for key, each in document["tasks"].items()}
         ledger.judgements = Judgements.from_list(document["judgements"])
         ledger.reserved = Reservations(document["reserved"])
         ledger.spending = spending(document["spending"])
         ledger.rollout = Rollout.from_dict(document["rollout"])
-        for name in ("engine", "pending", "answered", "judged", "paid", "kill_switch", "seq", "time_us"):
+        for name in ("engine", "pending", "kill_switch", "seq", "time_us"):
             setattr(ledger, name, document[name])
         ledger.folded_from = ledger.seq
         return ledger
-
-    def _decide(self, time_us: int, event: DecisionMade, made: Decision | None) -> None:
-        decision = made or event.decision()
-        if made is None:
-            _check_draw(event, self.router)
-        try:
-            self.router.commit(decision, event.given(), event.eligible)
-        except InvalidInputError as error:
-            raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
-        self.pending[event.id] = time_us
-        if event.audit and event.action == "ask":
-            self.judgements.mark(event.id, event.agent)
-        if event.reserved_usd:
-            self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
-        if self.router.settings.horizon is not None:
-            self._drop_expired()
-        if event.session is not None:
-            self.sessions.pop(event.session, None)  # the newest goes last
-            self.sessions[event.session] = (event.agent, time_us)
-            if len(self.sessions) > _MAX_SESSIONS:
-                del self.sessions[next(iter(self.sessions))]
-        for feedback in self.early.pop(event.id, ())[:1]:
-            with suppress(InvalidInputError):  # it could not be checked when it came; the decision waits for another
-                self._settle(event.id, feedback.outcome(), feedback)
-
-    def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
-        of_round = self.router.round_of(event.decision_id)
-        if event.effect == "early":
-            self.early.setdefault(event.decision_id, []).append(event)
-        elif event.effect in SETTLING:
-            self._settle(event.decision_id, event.outcome(), event)
-        elif event.effect == "replaced":
-            self._replace(event)
-        elif event.effect == "audited":
-            self._audit(event)
-        elif event.effect == "shown" and event.output is not None:
-            self._check_pending(event.decision_id)
-            self.router.observe_output(event.decision_id, measure_of(event.output))
-        if event.reward is not None and (event.judge or event.audit):
-            self.judgements.take(msgspec.structs.replace(event, decision_id=of_round[0]) if of_round else event)
-        self.spending.add(time_us, event.cost_usd or 0.0)  # last: a refused report costs nothing
-
-    def _measure(self, event: AttemptEnded) -> None:
-        """Learn dollars and times of an answer at once, without waiting for its reward."""
-        if event.decision_id not in self.pending or event.decision_id in self.router.used:
-            return
-        self.router.observe_usage(
-            event.decision_id,
-            cost_usd=self.paid.get(event.decision_id),
-            elapsed_s=event.elapsed_s,
-            first_token_s=event.first_byte_s,
-        )
-
-    def judge_of(self, decision_id: str) -> str | None:
-        """The judge whose reward counts, while another judge's may still replace it."""
-        return self.judged.get(decision_id) if self._router and self._router.is_provisional(decision_id) else None
-
-    def _check_pending(self, decision_id: str) -> None:
-        if decision_id not in self.pending:
-            raise LedgerMismatchError(f"decision {decision_id} is not pending")
-
-    def _settle(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None = None) -> None:
-        self._check_pending(decision_id)
-        paid = self.paid.get(decision_id)
-        if paid is not None:
-            outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
-        of_round = self.router.round_of(decision_id)
-        self._observe(decision_id, outcome, report, learner=of_round[0] if of_round else decision_id)
-        for asked in of_round:  # the decision that accepted stands for those that asked
-            if asked in self.pending:
-                self.paid.pop(asked, None)
-                self._end(asked)
-        self.paid.pop(decision_id, None)
-        self._end(decision_id)
-
-    def _end(self, decision_id: str) -> None:
-        """A decision waits for an outcome no longer."""
-        del self.pending[decision_id]
-        self.answered.pop(decision_id, None)
-        self.reserved.release(decision_id)
-
-    def _observe(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None, *, learner: str = "") -> None:
-        """Learn an outcome; ``learner`` is the decision that learns it, if that is another one of its round."""
-        learner = learner or decision_id
-        if report is None:
-            self.router.observe(decision_id, outcome)
-            return
-        judge = report.judge
-        self.router.observe(decision_id, outcome, audit=report.audit, provisional=bool(judge), default=report.default)
-        self.judged.pop(learner, None)
-        if self.router.is_provisional(learner):
-            self.judged[learner] = judge
-            while not self.router.is_provisional(oldest := next(iter(self.judged))):
-                del self.judged[oldest]
-
-    def _replace(self, event: FeedbackGiven) -> None:
-        if not (self.router.is_silent(event.decision_id) or self.router.is_provisional(event.decision_id)):
-            raise LedgerMismatchError(f"decision {event.decision_id} is not silent")
-        self._observe(event.decision_id, event.outcome(), event)
-
-    def _drop_expired(self) -> None:
-        """Forget the oldest pending decisions that the orchestrator has dropped."""
-        for decision_id in list(takewhile(lambda each: not self.router.is_pending(each), self.pending)):
-            self._end(decision_id)
-
-    def _audit(self, event: FeedbackGiven) -> None:
-        if event.decision_id not in self.router.verdicts:
-            raise LedgerMismatchError(f"decision {event.decision_id} waits for no second verdict")
-        self.router.observe(event.decision_id, event.outcome(), audit=event.audit)
 
 
 def fold(
@@ -429,34 +308,4 @@ def fingerprint(captured: dict[str, Any]) -> str:
 
 def _plain(captured: dict[str, Any]) -> bytes:
     head, state = captured["router"]
-    return msgspec.msgpack.encode({**captured, "router": (head, state.to_dict(binary=True))})
-
-
-def drawn_agent(event: DecisionMade) -> str:
-    """The agent that the recorded probabilities and random key draw."""
-    _check_own(event)
-    return event.agents[int(draw(event.column("propensity"), uniform(event.stream, event.counter)))]
-
-
-def _check_draw(event: DecisionMade, router: Orchestrator) -> None:
-    """Check that a recorded decision's agent is the one drawn by its propensities and key.
-
-    That needs no engine, so a changed row is found in a log of any release.
-    """
-    _check_own(event)
-    if event.stream != router.stream:
-        raise LedgerMismatchError(f"decision {event.id} was drawn with another seed; the log was changed")
-    drawn = drawn_agent(event)
-    if drawn != event.agent:
-        raise LedgerMismatchError(
-            f"decision {event.id} chose {event.agent!r}, its probabilities and random key draw {drawn!r}; "
-            "the log was changed"
-        )
-
-
-def _check_own(event: DecisionMade) -> None:
-    if event.engine == IMPORTED:
-        raise LedgerMismatchError(
-            f"decision {event.id} was imported from another router, and can be neither derived again nor served; "
-            "use evaluate, export or a warm start"
-        )
+    return msgspec.msgpack.encode({**captured, "router": (head, state.to_dict())})

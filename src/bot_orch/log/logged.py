@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Error as SqliteError
 from typing import Any, TypeGuard
 
 from bot_orch.clock import Clock, ServiceTime
+from bot_orch.core.events import (
+    Censored,
+    DecisionMade,
+    Event,
+    FeedbackGiven,
+    record_decision,
+    record_evaluations,
+    record_task,
+)
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.teams import CombineRule
 from bot_orch.core.warm import most_lessons
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
-from bot_orch.log.events import (
-    Censored,
-    DecisionMade,
-    Event,
-    FeedbackGiven,
-    encode_event,
-    kind_of,
-    record_decision,
-    record_evaluations,
-    record_task,
-)
 from bot_orch.log.ledger import fold
 from bot_orch.log.log import Log, Row
 from bot_orch.log.reconfigure import change_to
@@ -32,6 +31,7 @@ from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
 
 __all__ = ["LoggedOrchestrator", "open_logged", "recent_rounds"]
 
+_log = logging.getLogger("bot_orch")
 _SNAPSHOT_EVERY = 10_000
 _OUTCOMES = ("learned", "noted", "replaced", "audited")  # effects of feedback that report an outcome
 _OWN = "agent"  # whose rewards any judge outranks, if a service opens the log
@@ -41,7 +41,8 @@ class LoggedOrchestrator:
     """Writes an event for every change, commits it (fsync), and only then returns to the caller.
 
     Opening an existing file folds its events: learned state and pending decisions are as they were. Agents and settings
-    are those that are passed now; if they differ, the change is an event too. The file is a log like that of the
+    are those that are passed now; if they differ, the change is an event too, and agents that came or went are logged
+    as a warning. A file of entirely other agents is refused. The file is a log like that of the
     service: ``bot-orch replay`` and ``bot-orch evaluate`` read it. It has one writer at a time.
 
     Parameters
@@ -62,6 +63,7 @@ class LoggedOrchestrator:
             self._stamp = ServiceTime(clock, self._ledger.time_us)
             self._since_snapshot = self._ledger.seq - self._ledger.folded_from
             self._attach()
+            self._check_agents(wanted)
             self._change(wanted)
         except BaseException:
             self._log.close()
@@ -101,23 +103,19 @@ class LoggedOrchestrator:
 
     def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
         """See :meth:`bot_orch.Orchestrator.observe`."""
-        effect = self._effect(decision_id, outcome, audit=audit)
-        output = None if outcome.output is None else outcome.output.to_dict()
-        event = FeedbackGiven(
+        effect = self.orchestrator.effect_of(decision_id, outcome, audit=audit)
+        if effect is None:
+            raise UnknownDecisionError(decision_id, audit=audit)
+        event = FeedbackGiven.of(
             f"{effect}-{decision_id}",
             decision_id,
             effect,
-            outcome.reward,
-            outcome.elapsed_s,
-            bool(outcome.event),
-            outcome.reason,
-            output,
-            outcome.cost_usd,
+            outcome=outcome,
             audit=audit,
             judge=_OWN if default else "",
             default=default,
         )
-        self._write(event, decision_id)
+        self._write(event, decision_id, outcome if outcome.output is None else None)  # a stored measure may differ
 
     def observe_output(self, decision_id: str, output: Measure) -> None:
         """See :meth:`bot_orch.Orchestrator.observe_output`."""
@@ -125,19 +123,6 @@ class LoggedOrchestrator:
             raise UnknownDecisionError(decision_id)
         event = FeedbackGiven(f"shown-{decision_id}", decision_id, "shown", output=output.to_dict())
         self._write(event, decision_id)
-
-    def _effect(self, decision_id: str, outcome: Outcome, *, audit: bool) -> str:
-        """How an outcome counts: see :class:`~bot_orch.log.events.FeedbackGiven`."""
-        first = self.orchestrator.verdicts.get(decision_id)
-        if first is not None and first.audit != audit:
-            return "audited"
-        lesson = self.orchestrator.meaning(outcome) in ("reward", "zero")
-        if decision_id in self._ledger.pending:
-            return "learned" if lesson else "noted"
-        router = self.orchestrator
-        if lesson and (router.is_silent(decision_id) or (router.is_provisional(decision_id) and not audit)):
-            return "replaced"
-        raise UnknownDecisionError(decision_id, audit=audit)
 
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """Refused: a log stores one outcome per decision."""
@@ -149,7 +134,7 @@ class LoggedOrchestrator:
         """See :meth:`bot_orch.Orchestrator.learn_from`; the log stores the numbers."""
         given = self.orchestrator.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
         self._write(record_evaluations(given, most_lessons(most, len(given.agents))), "")
-        return self._ledger.lessons
+        return self._ledger.applied.lessons
 
     def add_agent(self, agent: Agent) -> None:
         """See :meth:`bot_orch.Orchestrator.add_agent`."""
@@ -170,6 +155,16 @@ class LoggedOrchestrator:
             self._since_snapshot = 0
         self._log.close()
 
+    def _check_agents(self, wanted: Orchestrator) -> None:
+        """Refuse the log of entirely other agents; warn of agents that came or went."""
+        known, given = set(self._ledger.router.agents if self._ledger.configured else wanted.agents), set(wanted.agents)
+        if not known & given:
+            remedy = "pass another path, or open it with its agents and change them by add_agent and remove_agent"
+            raise InvalidInputError("path", f"is the log of other agents: {', '.join(sorted(known))}", remedy)
+        for names, what in ((given - known, "new"), (known - given, "removed, with what was learned of them")):
+            if names:
+                _log.warning("agents of the log changed: %s (%s)", ", ".join(sorted(names)), what)
+
     def _change(self, wanted: Orchestrator) -> None:
         known = self._ledger.router if self._ledger.configured else None
         event = change_to(known, wanted, self._ledger.engine)
@@ -185,10 +180,10 @@ class LoggedOrchestrator:
         if isinstance(known, AbsentEncoder) and encoder_version(known) == encoder_version(self._encoder):
             self.orchestrator.use_encoder(self._encoder)
 
-    def _write(self, event: Event, ref: str, made: Decision | None = None) -> None:
+    def _write(self, event: Event, ref: str, made: Decision | Outcome | None = None) -> None:
         """Append, apply and commit an event; after an error neither file nor memory has changed."""
         seq, time_us = self._ledger.seq + 1, self._stamp()
-        row = Row(seq, time_us, kind_of(event), ref, encode_event(event, ref))
+        row = Row.of(seq, time_us, event, ref)
 
         def change() -> None:
             self._log.append([row])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-import msgspec
 
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.archiving import removing
@@ -85,7 +83,7 @@ def _empty_base(log: SqliteLog | PostgresLog, ledger: Ledger, before_us: int | N
     except StateFormatError:
         return False  # another release wrote it: it is never read again
     empty = {
-        key: msgspec.structs.replace(event, input="")
+        key: replace(event, input="")
         for key, event in state.tasks.items()
         if key not in ledger.tasks and event.input and (task is None or task in (key, event.task.id))
     }

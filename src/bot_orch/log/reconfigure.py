@@ -6,23 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import Configured
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.settings import Settings
 from bot_orch.core.state import agent_to_dict
 from bot_orch.core.text import carried_over
 from bot_orch.core.warm import WarmStart
-from bot_orch.log.events import Configured
 
-__all__ = ["change_to", "reconfigured"]
-
-
-def reconfigured(router: Orchestrator | None, event: Configured) -> Orchestrator:
-    """Apply a change to an orchestrator; learned and pending state is kept unless the event says otherwise."""
-    wanted = Orchestrator.from_json(event.document)
-    if router is None:
-        return wanted
-    router.reconfigure(wanted.settings, wanted.members, keep_learned=event.keep_learned)
-    return router
+__all__ = ["change_to"]
 
 
 def change_to(router: Orchestrator | None, wanted: Orchestrator, engine: str = ENGINE) -> Configured | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.log.events import Noted
+from bot_orch.core.events import Noted
 
 __all__ = ["CONFIG_REF", "CONFIG_VERSION", "DRAINED", "RESUMED", "Rollout"]
 

@@ -7,12 +7,11 @@ they can be emptied, and every decision is still derived as before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
-from bot_orch.log.events import DecisionMade, Event, Noted, TaskEnded, TaskSubmitted, encode_event
+from bot_orch.core.events import DecisionMade, Event, Noted, TaskEnded, TaskSubmitted
+from bot_orch.log.events import encode_event
 from bot_orch.log.log import Log, Row
 
 __all__ = ["StoredText", "stored_texts"]
@@ -93,18 +92,19 @@ def _note(index: _Index, event: Event) -> None:
 
 def _texts(row: Row, event: Event, index: _Index, wanted: Set[str] | None) -> StoredText | None:
     if isinstance(event, TaskSubmitted | TaskEnded):
-        name = "input" if isinstance(event, TaskSubmitted) else "output"
-        text = getattr(event, name)
-        if not text or event.id not in index.ended or (wanted is not None and event.id not in wanted):
+        if event.id not in index.ended or (wanted is not None and event.id not in wanted):
             return None
-        return StoredText(row, {name: text}, encode_event(msgspec.structs.replace(event, **{name: ""})))
+        if isinstance(event, TaskSubmitted):
+            texts, body = {"input": event.input}, encode_event(replace(event, input=""))
+        else:
+            texts, body = {"output": event.output}, encode_event(replace(event, output=""))
+        return StoredText(row, texts, body) if any(texts.values()) else None
     if not isinstance(event, Noted) or event.topic not in _WRITTEN or event.ref not in index.closed:
         return None
     of = index.tickets.get(event.ref, ("", ""))
     if (of[0] and of[0] not in index.ended) or (wanted is not None and wanted.isdisjoint((*of, event.ref))):
         return None
-    texts = {name: event.data[name] for name in _WRITTEN[event.topic] if event.data.get(name)}
-    empty = {name: [] if isinstance(value, list) else "" for name, value in texts.items()}
-    return (
-        StoredText(row, texts, encode_event(Noted(event.topic, event.ref, {**event.data, **empty}))) if texts else None
-    )
+    written = {name: event.data[name] for name in _WRITTEN[event.topic] if event.data.get(name)}
+    emptied = {name: [] if isinstance(value, list) else "" for name, value in written.items()}
+    body = encode_event(replace(event, data={**event.data, **emptied}))
+    return StoredText(row, written, body) if written else None

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import DecisionMade, EventMismatchError
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.log.events import DecisionMade
-from bot_orch.log.ledger import UNFIT, Ledger, LedgerMismatchError, drawn_agent
+from bot_orch.log.ledger import UNFIT, Ledger
 from bot_orch.log.log import Log, Row
 
 __all__ = ["Mismatch", "Stretch", "Verification", "replay"]
@@ -97,7 +97,7 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
     rows = log.read(ledger.seq)
     try:
         _derive_all(result, ledger, rows, exact=exact, progress=progress)
-    except (LedgerMismatchError, StateFormatError) as error:
+    except (EventMismatchError, StateFormatError) as error:
         result.damaged = [str(error), *_unreadable(rows)]
     result.fingerprint = ledger.fingerprint() if ledger.configured else ""
     return result
@@ -167,7 +167,7 @@ def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
     """Apply a decision; returns mismatches if it cannot follow: another seed, other agents, another number."""
     try:
         ledger.take(row)
-    except LedgerMismatchError as error:
+    except EventMismatchError as error:
         key = f"{event.stream:x}-{event.counter}"
         return [Mismatch(row.seq, event.id, "place in the log", recorded=key, derived=str(error))]
     return []
@@ -179,13 +179,13 @@ def _compared(ledger: Ledger, row: Row, event: DecisionMade, *, exact: bool) -> 
         return list(_differences(ledger, event, exact))
     except UNFIT as error:
         problem = f"holds no decision that can be derived ({' '.join(str(error).split())})"
-        raise LedgerMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
+        raise EventMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
 
 
 def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
     if event.engine == ENGINE:
         yield from _derived(ledger, event, exact)
-    elif (drawn := drawn_agent(event)) != event.agent:
+    elif (drawn := event.drawn()) != event.agent:
         yield "agent", event.agent, drawn
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bot_orch.checks import check_count
-from bot_orch.display import data_frame
+from bot_orch.display import data_frame, html_table
 from bot_orch.types import Decision, Outcome
 
 __all__ = ["RecentRounds", "Ring"]
@@ -59,6 +59,16 @@ class Ring:
     def rounds(self) -> list[tuple[Decision, Outcome | None]]:
         """Decisions with their outcomes, oldest first."""
         return list(self._rounds.values())
+
+    def table(self, caption: str, agents: Iterable[str]) -> str:
+        """Share of the decisions and mean reward of each agent in these rounds, as an HTML table."""
+        lines = []
+        for agent in agents:
+            mine = [outcome for decision, outcome in self._rounds.values() if decision.agent == agent]
+            rewards = [outcome.reward for outcome in mine if outcome is not None and outcome.reward is not None]
+            share = len(mine) / len(self._rounds) if self._rounds else None
+            lines.append((agent, share, sum(rewards) / len(rewards) if rewards else None))
+        return html_table(caption, ("agent", "share", "mean reward"), lines)
 
     def rows(self) -> RecentRounds:
         """One row per round."""

@@ -78,9 +78,10 @@ class Router:
         ``None`` to leave the decision pending; the caller then calls :meth:`observe`.
     path
         A file for an append-only log. A change takes effect when it is on disk, and a router that is opened with the
-        same file continues where the last one stopped, however it stopped. One process uses a file, through one
-        router; a child process (``os.fork``, ``multiprocessing``) is refused and opens its own. Needs the extra
-        ``service``.
+        same file continues where the last one stopped, however it stopped. Agents may come or go from one router to
+        the next, with a warning in the log ``bot_orch``; the file of entirely other agents is refused. One process
+        uses a file, through one router; a child process (``os.fork``, ``multiprocessing``) is refused and opens its
+        own. Needs the extra ``service``.
     horizon_s
         Seconds after which a decision without an outcome ends as silence; a reward may still replace it. It is checked
         at every decision and by :meth:`expire`; calls in progress are exempt, and of a call that was answered only the
@@ -374,7 +375,7 @@ class Router:
 
     def _repr_html_(self) -> str:
         with self._lock:
-            return self._orchestrator._repr_html_()
+            return self._ring.table(self._orchestrator.described("Router"), self._orchestrator.agents)
 
     def patience(
         self,

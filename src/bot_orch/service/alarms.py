@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from bot_orch.core.events import DecisionMade, Event
 from bot_orch.core.guarantee import Certificate
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.log.events import DecisionMade, Event
 from bot_orch.service.config import BudgetConfig
 from bot_orch.service.operations.webhooks import Webhooks
 from bot_orch.service.runtime import Runtime
@@ -35,7 +35,7 @@ def start_alarms(runtime: Runtime, *, look_s: float = _LOOK_S, pause_s: float = 
         return
     hooks = Webhooks(runtime.config.webhooks, runtime.count_webhook, pause_s=pause_s)
     look = _Lookout(runtime, Watching(hooks.alarm))
-    runtime.writer.staged.subscribe(look.note)
+    runtime.writer.staged.append(look.note)
     look.now()
     runtime.background.start("webhooks", hooks.run())
     runtime.background.start("alarms", look.forever(look_s))

@@ -17,11 +17,12 @@ from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
 from bot_orch.core.alignment import Alignment, Reference, Watch
+from bot_orch.core.events import as_recorded, record_decision, record_task
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.core.text import announced
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.log.events import as_recorded, encode_event, record_decision, record_task
+from bot_orch.log.events import encode_event
 from bot_orch.log.stores.open import check_database
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, check_keys

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.log.events import FeedbackGiven
-from bot_orch.types import Outcome
+from bot_orch.core.events import FeedbackGiven
 
-__all__ = ["ReportSource", "effect_of", "feedback_id", "source_of"]
+__all__ = ["ReportSource", "feedback_id", "source_of"]
 
 
 class ReportSource(Enum):
@@ -32,18 +30,6 @@ def feedback_id(source: ReportSource, name: str) -> str:
     'round-d1'
     """
     return f"{source.value}{name}"
-
-
-def effect_of(router: Orchestrator, outcome: Outcome) -> str:
-    """How the first report on a decision counts: ``learned``, or ``noted`` without a reward.
-
-    Examples
-    --------
-    >>> router = Orchestrator(["a", "b"])
-    >>> effect_of(router, Outcome.completed(1.0)), effect_of(router, Outcome.censored(elapsed_s=1.0, reason="deadline"))
-    ('learned', 'noted')
-    """
-    return "learned" if router.meaning(outcome) in ("reward", "zero") else "noted"
 
 
 def source_of(event: FeedbackGiven) -> ReportSource:

@@ -15,9 +15,9 @@ import msgspec
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
+from bot_orch.core.events import AttemptEnded, Censored, Controlled, Event, FeedbackGiven, Noted
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError
-from bot_orch.log.events import AttemptEnded, Censored, Controlled, Event, FeedbackGiven, Noted
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Log
 from bot_orch.log.reconfigure import change_to
@@ -225,10 +225,10 @@ class Runtime:
         group = self.log_settings(make_orchestrator(self.config))
         if group is not None:
             await group.durable()
-        self.writer.rebuilt.subscribe(lambda: self.background.start("settings", self._log_settings_again()))
+        self.writer.rebuilt.append(lambda: self.background.start("settings", self._log_settings_again()))
         self.usage.track(self.config.tokens, self.config.tenants)
         self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
-        self.writer.staged.subscribe(self.used.take)
+        self.writer.staged.append(self.used.take)
         await asyncio.to_thread(warm_up, self.config)
         self.queue = None if self._open_queue is None else await self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))

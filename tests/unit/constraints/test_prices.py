@@ -8,7 +8,7 @@ from bot_orch.arrays import allocate
 from bot_orch.core.constraints import Budget, Capacity
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
-from bot_orch.log.events import AttemptEnded, Configured, FeedbackGiven, TaskRecord, record_decision
+from bot_orch.core.events import AttemptEnded, Configured, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.log.ledger import Ledger
 
 
@@ -134,7 +134,7 @@ def test_dollars_of_attempts_and_feedback_reach_the_engine():
     prices = ledger.router._state.parts["prices"]
     seen = prices["usd"] / prices["outcomes"]
     assert seen == pytest.approx([0.001, 0.004])
-    assert set(ledger.paid) <= set(ledger.pending)  # nothing is kept of settled decisions
+    assert set(ledger.router._state.attempts) <= set(ledger.pending)  # nothing is kept of settled decisions
 
 
 def test_constraints_are_a_fold_over_the_log():

@@ -10,6 +10,7 @@ import pytest
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.cli import main
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import Censored
 from bot_orch.evaluation.evaluate import collect, evaluate_log
 from bot_orch.evaluation.export import decision_rows, export
 from bot_orch.evaluation.importing.foreign import ImportOptions
@@ -20,14 +21,12 @@ from bot_orch.log import (
     MemoryLog,
     Row,
     encode_event,
-    kind_of,
     open_log,
     outcomes_in,
     record_decision,
     record_task,
     replay,
 )
-from bot_orch.log.events import Censored
 
 
 def imported(path, source, text, **options):
@@ -43,7 +42,7 @@ def own_log(n=300):
     rows = []
 
     def write(event, ref=""):
-        rows.append(Row(len(rows) + 1, 1000 + len(rows), kind_of(event), ref, encode_event(event, ref)))
+        rows.append(Row(len(rows) + 1, 1000 + len(rows), event.kind, ref, encode_event(event, ref)))
 
     write(Configured(router.to_json(), ENGINE))
     for number in range(n):

@@ -4,7 +4,8 @@ import numpy as np
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.core.engine import ENGINE
-from bot_orch.log.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
+from bot_orch.core.events import Configured, FeedbackGiven, record_decision, record_task
+from bot_orch.log.events import encode_event
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.transport import Labels
@@ -38,7 +39,7 @@ class Writer:
 
     def put(self, event, ref=""):
         self.seq += 1
-        self.log.append([Row(self.seq, self.seq, kind_of(event), ref, encode_event(event))])
+        self.log.append([Row(self.seq, self.seq, event.kind, ref, encode_event(event))])
 
 
 def write_log(world, n, *, policy="random", lambda_=0.0, least=0.0, audit=1.0, seed=0):

@@ -1,8 +1,9 @@
 """Logs as another engine would have left them."""
 
-import msgspec
+import dataclasses
 
-from bot_orch.log.events import Configured, DecisionMade, encode_event
+from bot_orch.core.events import Configured, DecisionMade
+from bot_orch.log.events import encode_event
 from bot_orch.log.stores.memory import MemoryLog
 
 OLDER = "0"
@@ -14,7 +15,7 @@ def older(log):
     for row in log.read():
         event = row.event()
         if isinstance(event, Configured | DecisionMade):
-            row = row._replace(body=encode_event(msgspec.structs.replace(event, engine=OLDER)))
+            row = row._replace(body=encode_event(dataclasses.replace(event, engine=OLDER)))
         made.append([row])
     made.commit()
     return made
@@ -25,7 +26,7 @@ def changed(log, seq, **fields):
     made = MemoryLog()
     for row in log.read():
         if row.seq == seq:
-            row = row._replace(body=encode_event(msgspec.structs.replace(row.event(), **fields)))
+            row = row._replace(body=encode_event(dataclasses.replace(row.event(), **fields)))
         made.append([row])
     made.commit()
     return made

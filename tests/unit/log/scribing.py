@@ -3,15 +3,8 @@
 from bot_orch import Task
 from bot_orch.clock import ManualClock, ServiceTime
 from bot_orch.core.engine import ENGINE
-from bot_orch.log.events import (
-    Configured,
-    FeedbackGiven,
-    TaskRecord,
-    encode_event,
-    kind_of,
-    record_decision,
-    record_task,
-)
+from bot_orch.core.events import Configured, FeedbackGiven, TaskRecord, record_decision, record_task
+from bot_orch.log.events import encode_event
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Row
@@ -29,7 +22,7 @@ class Scribe:
     def put(self, event, ref, made=None, key=None, digest=None):
         time_us = self._stamp()
         self.ledger.apply(self.ledger.seq + 1, time_us, event, made)
-        self.log.append([Row(self.ledger.seq, time_us, kind_of(event), ref, encode_event(event), key, digest)])
+        self.log.append([Row(self.ledger.seq, time_us, event.kind, ref, encode_event(event), key, digest)])
 
     def decide(self, task=None, eligible=None):
         task = task or Task()

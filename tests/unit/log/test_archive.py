@@ -11,16 +11,16 @@ from archiving import ROWS, Killed, Stop, small_files, written
 from pg_running import need
 
 from bot_orch.cli import main
+from bot_orch.core.events import Noted, TaskEnded, TaskRecord, TaskSubmitted
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
 from bot_orch.evaluation.evaluate import evaluate_log
 from bot_orch.evaluation.export import decision_rows
 from bot_orch.log import archive as files
 from bot_orch.log.archive import first_since
 from bot_orch.log.archiving import move_events as archive
-from bot_orch.log.events import Noted, TaskEnded, TaskRecord, TaskSubmitted, encode_event, kind_of
+from bot_orch.log.events import encode_event
 from bot_orch.log.ledger import fold
-from bot_orch.log.log import Row
-from bot_orch.log.lookups import ARCHIVED, Wanted, look_up
+from bot_orch.log.log import ARCHIVED, Row, Wanted
 from bot_orch.log.purging import purge
 from bot_orch.log.stores.open import open_log, open_whole
 from bot_orch.log.verification import replay
@@ -80,7 +80,7 @@ def test_names_stay_used_and_rows_are_found_by_time_and_ref(database, folder):
     rows, before_us = written(database)
     archive(database, folder, before_us)
     with contextlib.closing(open_log(database, writing=True)) as log:
-        found = look_up(log, Wanted(("key-1", "never"), (rows[1].ref,)))
+        found = log.look_up(Wanted(("key-1", "never"), (rows[1].ref,)))
         assert found.keys["key-1"].kind == ARCHIVED and found.keys["key-1"].digest == b"key-1"
         assert list(found.keys) == ["key-1"] and found.refs[rows[1].ref] == []
         assert first_since(log, 0) == CUT + 1 and first_since(log, rows[249].time_us) == 250
@@ -256,7 +256,7 @@ def test_texts_are_purged_beside_an_archive(database, folder):
         begun = TaskSubmitted("t", TaskRecord(), "SECRET", False, None, "")
         for event, ref in ((begun, "t"), *(((Noted("x", "y", {}), ""),) * 60), (TaskEnded("t", "failed"), "t")):
             seq, time_us = log.last()
-            row = Row(seq + 1, time_us + 1, kind_of(event), ref, encode_event(event))
+            row = Row(seq + 1, time_us + 1, event.kind, ref, encode_event(event))
             log.append([row])
             log.commit()
     before, state = looked(database, replay), looked(database, fold).fingerprint()

@@ -1,14 +1,16 @@
 """Audits in a log: folded, replayed, evaluated and exported."""
 
-import msgspec
+import dataclasses
+
 import pytest
 from scribing import Scribe
 
 from bot_orch import Orchestrator
+from bot_orch.core.events import DecisionMade, EventMismatchError, FeedbackGiven
 from bot_orch.evaluation.export import decision_rows
 from bot_orch.evaluation.rounds import collect
-from bot_orch.log.events import DecisionMade, FeedbackGiven, encode_event
-from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
+from bot_orch.log.events import encode_event
+from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
 
@@ -53,7 +55,7 @@ def test_a_changed_mark_is_found():
         if not isinstance(event, DecisionMade) or event.counter < 20:
             continue
         other = MemoryLog()
-        changed = msgspec.structs.replace(event, audit=not event.audit)
+        changed = dataclasses.replace(event, audit=not event.audit)
         other.append([*rows[:index], row._replace(body=encode_event(changed))])
         other.commit()
         found = replay(other)
@@ -64,7 +66,7 @@ def test_a_changed_mark_is_found():
 def test_a_second_verdict_needs_a_first():
     scribe, _ = audited(3)
     decision_id, _ = scribe.decide()
-    with pytest.raises(LedgerMismatchError, match="waits for no second verdict"):
+    with pytest.raises(EventMismatchError, match="waits for no second verdict"):
         scribe.put(FeedbackGiven("x", decision_id, "audited", reward=0.1, audit=True), decision_id)
 
 

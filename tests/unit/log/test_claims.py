@@ -1,10 +1,10 @@
 """What an agent states of itself reaches the policy, stays with the decision, and is learned with, however late."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 import pytest
 from scribing import Scribe
@@ -13,9 +13,10 @@ from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.arrays import Field
 from bot_orch.core import pipeline
 from bot_orch.core.engine import Details, Engine, Observation
+from bot_orch.core.events import DecisionMade, TaskRecord, record_decision, record_task
 from bot_orch.core.settings import Settings
 from bot_orch.evaluation.export import event_rows, export
-from bot_orch.log.events import DecisionMade, TaskRecord, decode_event, encode_event, record_decision, record_task
+from bot_orch.log.events import decode_event, encode_event
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
@@ -147,7 +148,7 @@ def test_a_changed_claim_is_found():
         event = row.event()
         if isinstance(event, DecisionMade) and event.id == "d5":
             claims = np.array([0.123, *event.claim_values()[1:]])
-            event = msgspec.structs.replace(event, claims=claims.tobytes())
+            event = dataclasses.replace(event, claims=claims.tobytes())
         changed.append([type(row)(row.seq, row.time_us, row.kind, row.ref, encode_event(event), row.key, row.digest)])
     changed.commit()
     assert [each.decision_id for each in replay(changed).mismatches][:1] == ["d5"]

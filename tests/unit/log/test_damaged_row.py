@@ -7,17 +7,15 @@ import pytest
 from bot_orch import Orchestrator
 from bot_orch.cli import main
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.errors import StateFormatError
-from bot_orch.log import Configured, MemoryLog, Row, SqliteLog, encode_event, fold, kind_of
-from bot_orch.log.events import FeedbackGiven
+from bot_orch.log import Configured, MemoryLog, Row, SqliteLog, encode_event, fold
 
 
 def test_a_damaged_row_is_named_by_its_number():
     log = MemoryLog()
     configured = Configured(Orchestrator(["a", "b"]).to_json(), ENGINE)
-    log.append(
-        [Row(1, 1, kind_of(configured), "", encode_event(configured)), Row(2, 2, "feedback@1", "x", b"\x93damaged")]
-    )
+    log.append([Row(1, 1, configured.kind, "", encode_event(configured)), Row(2, 2, "feedback@1", "x", b"\x93damaged")])
     log.commit()
     with pytest.raises(StateFormatError, match=r"^log: row 2: an event cannot be read .*; it is damaged \(restore"):
         fold(log)
@@ -39,7 +37,7 @@ def test_replay_says_how_much_it_left_unchecked(tmp_path, capsys, scribe_log):
 
 
 def _fields(event):
-    return {name: getattr(event, name) for name in event.__struct_fields__}
+    return {name: getattr(event, name) for name in event.__slots__}
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What is written down of a decision: numbers by name, the engine, features, the place in a round."""
 
+import dataclasses
 import json
 
 import msgspec
@@ -9,17 +10,9 @@ from scribing import Scribe
 
 from bot_orch import Answer, InvalidInputError, Orchestrator, Task
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import TaskRecord, as_recorded, record_decision, record_task, stored_column
 from bot_orch.evaluation.export import decision_rows, event_rows, export
-from bot_orch.log.events import (
-    TaskRecord,
-    as_recorded,
-    decode_event,
-    encode_event,
-    kind_of,
-    record_decision,
-    record_task,
-    stored_column,
-)
+from bot_orch.log.events import decode_event, encode_event
 from bot_orch.log.verification import replay
 from bot_orch.transport import Labels
 from bot_orch.types import COLUMNS
@@ -48,7 +41,7 @@ def written(task, **fields):
 
 def test_a_decision_is_read_as_it_was_made():
     made, event, read = written(as_recorded(TASK), eligible=("a", "b"), excluded={"c": "open"}, session="s", by="pin")
-    assert read == event and kind_of(read) == "decision@1" and same(read.decision(), made)
+    assert read == event and read.kind == "decision@1" and same(read.decision(), made)
     assert read.engine == ENGINE and tuple(read.columns()) == COLUMNS and read.column("cost").shape == (3,)
     assert (read.eligible, read.excluded, read.session, read.by) == (("a", "b"), {"c": "open"}, "s", "pin")
     given = read.given()
@@ -143,7 +136,7 @@ def test_deciding_before_rounding_is_found(log):
         made = scribe.ledger.router.prepare(task)
         event = record_decision(made, TaskRecord(task.id))
         single = np.asarray(task.features, dtype="<f4").tobytes()
-        scribe.put(msgspec.structs.replace(event, features=single, feature_type="<f4"), event.id, made)
+        scribe.put(dataclasses.replace(event, features=single, feature_type="<f4"), event.id, made)
         scribe.feedback(event.id, float(rng.random()))
     log.commit()
     assert not replay(log).ok

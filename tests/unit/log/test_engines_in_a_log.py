@@ -11,8 +11,8 @@ from scribing import Scribe
 from bot_orch import Orchestrator, Task
 from bot_orch.cli import main
 from bot_orch.core.engine import ENGINE
-from bot_orch.log.events import Configured, DecisionMade
-from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
+from bot_orch.core.events import Configured, DecisionMade, EventMismatchError
+from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.log import Snapshot
 from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.memory import MemoryLog
@@ -106,7 +106,7 @@ def test_another_agent_in_a_row_is_found_in_both_stretches(both, engine):
     broken = changed(both, seq, agent=other)
     found = replay(broken)
     assert {(each.seq, each.what) for each in found.mismatches} == {(seq, "agent")}
-    with pytest.raises(LedgerMismatchError, match=f"row {seq}: .* the log was changed"):
+    with pytest.raises(EventMismatchError, match=f"row {seq}: .* the log was changed"):
         fold(broken)
 
 
@@ -115,7 +115,7 @@ def test_another_agent_in_a_row_is_found_in_both_stretches(both, engine):
 def test_a_row_that_does_not_fit_is_found_in_both_stretches(both, engine, fields):
     seq, _ = decisions(both, engine)[11]
     broken = changed(both, seq, **fields)
-    with pytest.raises(LedgerMismatchError, match=f"row {seq}"):
+    with pytest.raises(EventMismatchError, match=f"row {seq}"):
         fold(broken)
     assert {each.seq for each in replay(broken).mismatches} == {seq}
 

@@ -16,6 +16,7 @@ from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.cli import main
 from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.events import Censored, Configured, FeedbackGiven, record_decision, record_task
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.evaluation.evaluate import evaluate_log
 from bot_orch.evaluation.lambda_choice import choose, pick_lambda
@@ -23,7 +24,6 @@ from bot_orch.evaluation.offpolicy import LogSample, ThinSupportError, differenc
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.shadow import follow, shadow, share
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.log.events import Censored, Configured, FeedbackGiven, record_decision, record_task
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.transport import Cloud, Labels, ZeroOneLabels
 

@@ -16,7 +16,7 @@ from bot_orch.log import stores
 from bot_orch.log.log import LogConflictError, LogInUseError, Row, Snapshot
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.stores.open import open_log
-from bot_orch.log.stores.sqlfiles import queries, schema
+from bot_orch.log.stores.sql import queries, schema_script
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
 
@@ -152,8 +152,8 @@ def test_what_is_not_a_log_is_refused(tmp_path):
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
 def test_every_query_of_the_files_is_used(backend):
     folder = Path(stores.__file__).parent / backend
-    code = "".join(path.read_text() for path in folder.glob("*.py"))
-    assert schema(backend) and [name for name in queries(backend) if f'"{name}"' not in code] == []
+    code = "".join(path.read_text() for path in (*folder.glob("*.py"), folder.with_name("sql.py")))
+    assert schema_script(backend) and [name for name in queries(backend) if f'"{name}"' not in code] == []
 
 
 def shared_logs(numbers=itertools.count()):  # noqa: B008  every example gets a schema of its own

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
+from bot_orch.core.events import as_recorded
 from bot_orch.evaluation.export import decision_rows, event_rows
 from bot_orch.evaluation.rounds import collect
 from bot_orch.log.evaluations import outcomes_in
-from bot_orch.log.events import as_recorded
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay

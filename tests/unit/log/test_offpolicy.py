@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from scribing import Scribe
 
-from bot_orch import InvalidInputError, Orchestrator, Task
+from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
 from bot_orch.cli import main
 from bot_orch.errors import MissingExtraError
 from bot_orch.evaluation.evaluate import collect, evaluate_log
@@ -126,6 +126,17 @@ def test_a_log_is_evaluated(scribe):
         evaluate_log(scribe.log, "uniform", max_missing=0.05)
 
 
+def test_decisions_in_which_an_agent_could_not_be_chosen_are_counted(tmp_path, capsys):
+    with Router(["a", "b", "c"], "random", seed=1, path=tmp_path / "log") as router:
+        for number in range(300):
+            made = router.decide(Task(), ["a", "b"] if number % 3 == 0 else None)
+            router.observe(made.id, Outcome.completed(0.9 if made.agent == "c" else 0.1))
+    assert main(["evaluate", str(tmp_path / "log"), "--policy", "agent:c", "agent:a", "--min-effective", "10"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("could not be chosen") == 1
+    assert "in 100 decisions c could not be chosen: there an even choice counts" in printed
+
+
 def test_a_policy_that_learns_is_compared_with_as_many_first_rounds(tmp_path, capsys):
     """The log earns more and more; a policy that learned from a few rounds is not held against its last ones."""
     log = SqliteLog(tmp_path / "log.sqlite")
@@ -192,9 +203,9 @@ def test_export_gives_a_timeout_the_zero_that_it_counts_as():
     from scribing import Scribe
 
     from bot_orch import Orchestrator
+    from bot_orch.core.events import Censored, FeedbackGiven
     from bot_orch.evaluation.export import decision_rows
     from bot_orch.evaluation.rounds import collect
-    from bot_orch.log.events import Censored, FeedbackGiven
     from bot_orch.log.stores.memory import MemoryLog
 
     scribe = Scribe(MemoryLog(), Orchestrator(["a", "b"], "bot", patience_s=10.0))

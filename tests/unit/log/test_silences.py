@@ -4,10 +4,10 @@ import pytest
 from scribing import Scribe
 
 from bot_orch import Orchestrator, Outcome, Task
+from bot_orch.core.events import AttemptEnded, Censored, EventMismatchError, FeedbackGiven
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.shadow import follow
-from bot_orch.log.events import AttemptEnded, Censored, FeedbackGiven
-from bot_orch.log.ledger import LedgerMismatchError, fold
+from bot_orch.log.ledger import fold
 from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
@@ -51,7 +51,7 @@ def scribe():
 
 def test_folding_and_replaying_give_the_live_state(scribe):
     busy(scribe)
-    assert scribe.ledger.router.silent and scribe.ledger.answered
+    assert scribe.ledger.router.silent and scribe.ledger.router._state.attempts
     folded = fold(scribe.log)
     assert folded.fingerprint() == scribe.ledger.fingerprint()
     found = replay(scribe.log)
@@ -63,7 +63,7 @@ def test_a_snapshot_in_between_changes_nothing(scribe):
     scribe.log.save(scribe.ledger.snapshot())
     silent = scribe.ledger.router.silent[0]
     told(scribe, silent, "replaced", 1.0, name="later-")
-    answered = next(iter(scribe.ledger.answered))
+    answered = next(iter(scribe.ledger.router._state.attempts))
     scribe.put(Censored(answered, 99.0, "horizon"), answered)
     scribe.log.commit()
     with_it, without = fold(scribe.log), fold(scribe.log, use_snapshot=False)
@@ -94,7 +94,7 @@ def test_an_answer_without_a_verdict_is_no_silence(scribe):
 def test_a_replacement_of_what_was_not_silent_does_not_follow(scribe):
     decision_id, _ = scribe.decide()
     told(scribe, decision_id, "learned", 0.5)
-    with pytest.raises(LedgerMismatchError, match="is not silent"):
+    with pytest.raises(EventMismatchError, match="is not silent"):
         told(scribe, decision_id, "replaced", 0.9, name="late-")
 
 

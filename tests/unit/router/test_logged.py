@@ -82,6 +82,23 @@ def test_agents_and_settings_change_in_place(tmp_path):
         assert router.derive(Task()).terms.estimate[0] == 1.0  # what was learned of a stays
 
 
+def test_a_file_of_other_agents_is_refused_and_a_change_of_some_is_said(tmp_path, caplog):
+    path = tmp_path / "log"
+    with Router(["a", "b"], path=path) as router:
+        router.decide(Task())
+    with pytest.raises(InvalidInputError, match="is the log of other agents: a, b; pass another path"):
+        Router(["x", "y"], path=path)
+    with Router(["a", "b"], path=path) as router:
+        assert router.agents == ("a", "b") and not caplog.records
+    with Router(["a", "c"], path=path) as router:
+        assert router.agents == ("a", "c")
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "agents of the log changed: c (new)",
+        "agents of the log changed: b (removed, with what was learned of them)",
+    ]
+
+
 def test_the_horizon_counts_from_the_decision_across_restarts(tmp_path):
     from bot_orch.clock import ManualClock
 

@@ -35,6 +35,8 @@ class Silence:
         Whether its output was learned.
     elapsed_s
         Seconds until observation ended, where seconds or constraints count.
+    judge
+        Name of the judge that gave a provisional reward, if it has one.
     """
 
     decision: Decision
@@ -44,6 +46,7 @@ class Silence:
     paid: bool
     shown: bool = False
     elapsed_s: float | None = None
+    judge: str = ""
 
 
 def remember(silences: dict[str, Silence], silence: Silence, most: int = REMEMBERED) -> None:
@@ -74,6 +77,7 @@ def silence_to_dict(silence: Silence) -> dict[str, Any]:
         **({"shown": True} if silence.shown else {}),
         **({"audit": True} if decision.audit else {}),
         **({} if silence.elapsed_s is None else {"elapsed_s": silence.elapsed_s}),
+        **({"judge": silence.judge} if silence.judge else {}),
     }
 
 
@@ -97,7 +101,7 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
     )
     taken, shown = taken_from_list(document["taken"]), document.get("shown", False)
     rest = {"position": document["position"], "paid": document["paid"], "shown": shown}
-    return Silence(decision, taken, **rest, elapsed_s=document.get("elapsed_s"))
+    return Silence(decision, taken, **rest, elapsed_s=document.get("elapsed_s"), judge=document.get("judge", ""))
 
 
 def _slim(decision: Decision) -> Decision:

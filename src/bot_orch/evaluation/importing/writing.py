@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.core.events import IMPORTED, Configured, DecisionMade, Event, FeedbackGiven, TaskRecord, stored_column
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingFileError
 from bot_orch.evaluation.importing.foreign import Foreign, ImportOptions, ImportPlace, Reader
@@ -16,17 +17,7 @@ from bot_orch.evaluation.importing.gateways import read_langfuse, read_litellm
 from bot_orch.evaluation.importing.own import event_rows_of
 from bot_orch.evaluation.importing.tables import read_csv, read_jsonl
 from bot_orch.evaluation.importing.vw import read_vw
-from bot_orch.log.events import (
-    IMPORTED,
-    Configured,
-    DecisionMade,
-    Event,
-    FeedbackGiven,
-    TaskRecord,
-    encode_event,
-    kind_of,
-    stored_column,
-)
+from bot_orch.log.events import encode_event
 from bot_orch.log.log import Log, Row
 from bot_orch.types import COLUMNS, Outcome, Task
 
@@ -123,7 +114,7 @@ def _rows(decisions: list[Foreign], agents: tuple[str, ...], options: ImportOpti
 
     def add(event: Event, ref: str, time_us: int) -> None:
         later = max(time_us, rows[-1].time_us + 1 if rows else 1)
-        rows.append(Row(len(rows) + 1, later, kind_of(event), ref, encode_event(event, ref)))
+        rows.append(Row(len(rows) + 1, later, event.kind, ref, encode_event(event, ref)))
 
     add(Configured(Orchestrator(agents, ids="derived").to_json(), engine=IMPORTED), "", (decisions[0].time_us or 1) - 1)
     vectors, ids, known = _vectors(decisions), _ids(decisions), 0

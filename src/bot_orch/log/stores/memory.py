@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from bot_orch.log.log import ArchiveRecord, LogConflictError, Row, Snapshot
+from bot_orch.log.log import Log, LogConflictError, Row, Snapshot
 
 __all__ = ["MemoryLog"]
 
 
-class MemoryLog:
+class MemoryLog(Log):
     """Rows in a list; gone with the process.
 
     Examples
@@ -91,14 +91,6 @@ class MemoryLog:
     def save(self, snapshot: Snapshot) -> None:
         """See :class:`bot_orch.log.log.Log`."""
         self._snapshot = snapshot
-
-    def archived(self) -> ArchiveRecord | None:
-        """See :class:`bot_orch.log.log.Log`."""
-        return None
-
-    def base(self) -> Snapshot | None:
-        """See :class:`bot_orch.log.log.Log`."""
-        return None
 
     def close(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
-from bot_orch.log.events import Noted
+from bot_orch.core.events import Noted
 from bot_orch.log.ledger import fingerprint
 from bot_orch.log.rollout import DRAINED, RESUMED
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView

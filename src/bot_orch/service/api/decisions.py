@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from bot_orch.arrays import nan_for_null
-from bot_orch.log.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
+from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
 from bot_orch.log.ids import is_id, tenant_of, time_of
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 
-from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, measure_of
+from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven, measure_of
 from bot_orch.log.ids import count_of, is_id
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
@@ -14,12 +15,12 @@ from bot_orch.service.api.decisions import KeySpace, check_in_log, session_of
 from bot_orch.service.judging.completions import credited, decision_of_completion
 from bot_orch.service.judging.verdicts import outranks, thumbs_of
 from bot_orch.service.problems import Problem, Reply, json_reply
-from bot_orch.service.reports import ReportSource, effect_of, feedback_id
+from bot_orch.service.reports import ReportSource, feedback_id
 from bot_orch.service.routing.decision import check_measure
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.groups import Group, Known
 from bot_orch.service.web.endpoint import Request
-from bot_orch.types import check_reason
+from bot_orch.types import Outcome, check_reason
 
 __all__ = ["create", "learn"]
 
@@ -103,6 +104,8 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     judge = _judge_of(runtime, body)
     known_before = not judge and (body.decision_id in runtime.ledger.pending or _is_second(runtime, body))
     refs, shown = () if known_before else (body.decision_id,), request.outside(body.decision_id)
+    event = _event(body, known_as, judge=judge)
+    outcome = None if body.shown else event.outcome()  # raises an error, even if nothing is learned from it
     while True:  # at most three times; nothing may be staged between the last look and staging
         look = await runtime.writer.look_up(keys=[key], refs=refs)
         known = look.find(key)
@@ -113,7 +116,7 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
                 await known.group.durable()
             return _repeated(known, shown, known_as), None
         if body.decision_id in runtime.ledger.pending:
-            judged = _of_pending(runtime, body, known_as)
+            judged = _of_pending(runtime, body, outcome)
         elif _is_second(runtime, body):
             judged = _Judgement("audited")
         elif not refs:  # its outcome has arrived in the meantime
@@ -130,10 +133,11 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     view = FeedbackView(id=known_as, decision_id=shown, effect=judged.effect, duplicate=judged.duplicate)
     if judged.duplicate:
         return view, None
-    event = _event(body, known_as, judged.effect, judge=judge, agent=agent)
-    if not body.shown:
-        event.outcome()  # raises an error for an invalid outcome, even if nothing is learned from it
-    group = runtime.writer.stage(runtime.writer.stamp(), event, body.decision_id, key=key, digest=digest)
+    event, stamp = (
+        replace(event, decision_id=body.decision_id, effect=judged.effect, agent=agent),
+        runtime.writer.stamp(),
+    )
+    group = runtime.writer.stage(stamp, event, body.decision_id, made=outcome, key=key, digest=digest)
     return view, group
 
 
@@ -162,13 +166,14 @@ class _Judgement(NamedTuple):
     duplicate: bool = False
 
 
-def _event(body: OutcomeReport, known_as: str, effect: str, *, judge: str = "", agent: str = "") -> FeedbackGiven:
+def _event(body: OutcomeReport, known_as: str, *, judge: str) -> FeedbackGiven:
+    """The report as an event, whose effect and agent are not known yet."""
     if not (body.completed or body.shown):
         check_reason(body.reason)
     return FeedbackGiven(
         known_as,
         body.decision_id,
-        effect,
+        "",
         body.reward,
         body.elapsed_s,
         body.completed,
@@ -177,14 +182,13 @@ def _event(body: OutcomeReport, known_as: str, effect: str, *, judge: str = "", 
         body.cost_usd or None,
         body.audit,
         judge=judge,
-        agent=agent,
     )
 
 
-def _of_pending(runtime: Runtime, body: OutcomeReport, known_as: str) -> _Judgement:
+def _of_pending(runtime: Runtime, body: OutcomeReport, outcome: Outcome | None) -> _Judgement:
     """How a report about a pending decision counts."""
-    if not body.shown:
-        return _Judgement(effect_of(runtime.ledger.router, _event(body, known_as, "").outcome()))
+    if outcome is not None:
+        return _Judgement(runtime.ledger.router.effect_of(body.decision_id, outcome) or "")
     if body.output is None:
         raise Problem(422, "invalid_value", "output: is missing; shown reports an output", param="output")
     known = body.decision_id in runtime.ledger.router.shown
@@ -216,7 +220,7 @@ def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: 
         raise Problem(422, "invalid_value", "audit: this decision is not marked for an audit", param="audit")
     if body.reward is not None and not body.shown and runtime.ledger.router.is_silent(body.decision_id):
         return _Judgement("replaced")
-    kept = runtime.ledger.judge_of(body.decision_id)
+    kept = runtime.ledger.router.judge_of(body.decision_id)
     if kept is not None and body.reward is not None and not body.shown and not body.audit:
         better = outranks(runtime.config, _judge_of(runtime, body), kept)
         return _Judgement("replaced" if better else "outranked")
@@ -231,7 +235,7 @@ def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: 
             "version 7 in lower case, which the decision is then asked for with"
         )
         raise Problem(404, "unknown_decision", message, param="decision_id")
-    if count_of(tenant, runtime.ledger.early) >= _EARLY:
+    if count_of(tenant, runtime.ledger.router.early) >= _EARLY:
         raise Problem(
             429,
             "too_much_early",

@@ -6,15 +6,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from bot_orch.agents.base import CallRequest
-from bot_orch.log.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted
+from bot_orch.core.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted
 from bot_orch.log.ids import count_of, outside, tenant_of, time_ordered_id
-from bot_orch.log.lookups import Wanted, look_up
+from bot_orch.log.log import Wanted
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.api.decisions import (
     KeySpace,
@@ -95,7 +94,7 @@ async def resume(runtime: Runtime) -> None:
 
 async def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
     """Pending decisions of open tasks, by task."""
-    found = await runtime.writer.read(partial(look_up, wanted=Wanted(refs=tuple(runtime.ledger.pending))))
+    found = await runtime.writer.read(lambda log: log.look_up(Wanted(refs=tuple(runtime.ledger.pending))))
     rows = [row for each in found.refs.values() for row in each]
     events = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
     return {event.task_ref: event for event in events if event.task_ref is not None}
@@ -141,7 +140,7 @@ def _round(runtime: Runtime, submitted: TaskSubmitted, plan: dict[str, Any]) -> 
 
 
 def _with_id(record: TaskRecord, task_id: str) -> TaskRecord:
-    return record if record.id else msgspec.structs.replace(record, id=outside(task_id))
+    return record if record.id else record._replace(id=outside(task_id))
 
 
 def _start(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
@@ -243,6 +242,6 @@ def _running(request: Request, submitted: TaskSubmitted, begun_us: int) -> TaskV
 
 
 async def _attempts(request: Request, decisions: Sequence[str]) -> list[AttemptView]:
-    found = await request.runtime.writer.read(lambda log: look_up(log, Wanted(refs=tuple(decisions))))
+    found = await request.runtime.writer.read(lambda log: log.look_up(Wanted(refs=tuple(decisions))))
     events = [row.event() for decision_id in decisions for row in found.refs[decision_id]]
     return [attempt_view(request, event) for event in events if isinstance(event, AttemptEnded)]

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from bot_orch.agents.base import CallReply, CallRequest, Chunk, Usage
-from bot_orch.log.events import AttemptEnded, Event, FeedbackGiven, decode_event
+from bot_orch.core.events import AttemptEnded, Event, FeedbackGiven
+from bot_orch.log.events import decode_event
 from bot_orch.service.cluster.wire import (
     FROM_FRONT,
     Begin,

@@ -18,10 +18,11 @@ from secrets import token_urlsafe
 from typing import Any
 
 from bot_orch.clock import Clock, SystemClock
-from bot_orch.log.events import Event, encode_event
+from bot_orch.core.events import Event
+from bot_orch.log.events import encode_event
+from bot_orch.log.stores.postgres.connect import split
 from bot_orch.log.stores.postgres.leases import Claimed, LeaseTable, LeaseView
-from bot_orch.log.stores.postgres.log import PostgresLog
-from bot_orch.log.stores.postgres.timing import split
+from bot_orch.log.stores.postgres.log import PostgresLog, clock_error
 from bot_orch.service.cluster.forwarding import Forwarder, Member, process_name
 from bot_orch.service.cluster.front import OwnedHereError
 from bot_orch.service.cluster.heartbeat import Beat, HeartbeatThread, elapsed_s
@@ -32,7 +33,6 @@ from bot_orch.service.cluster.wire import Inherit
 from bot_orch.service.config import Config
 from bot_orch.service.problems import Problem
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.storage.clocks import clock_error
 
 __all__ = ["LoadMeter", "OwnerCluster"]
 

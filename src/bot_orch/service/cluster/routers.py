@@ -10,7 +10,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from bot_orch.log.events import Event
+from bot_orch.core.events import Event
 from bot_orch.log.log import Log
 from bot_orch.service.alarms import start_alarms
 from bot_orch.service.api.tasks import resume

@@ -14,7 +14,7 @@ import msgspec
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.log.ids import TENANT
 from bot_orch.log.purging import seconds_of
-from bot_orch.log.stores.postgres.timing import split
+from bot_orch.log.stores.postgres.connect import split
 from bot_orch.service.config.settings import AgentConfig, Config, TenantConfig
 
 __all__ = ["check_config", "check_numbers", "invalid", "named", "taken_by_others"]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from bot_orch.core.teams import CombineRule
 from bot_orch.errors import MissingExtraError
-from bot_orch.log.stores.postgres.timing import with_stream
+from bot_orch.log.stores.postgres.connect import with_stream
 
 try:
     import msgspec

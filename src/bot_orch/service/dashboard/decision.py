@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.log.events import (
-    RESTARTED,
-    AttemptEnded,
-    Censored,
-    DecisionMade,
-    Event,
-    FeedbackGiven,
-    Noted,
-    TaskEnded,
-)
+from bot_orch.core.events import RESTARTED, AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, Noted, TaskEnded
 from bot_orch.log.log import Row
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round, why_view

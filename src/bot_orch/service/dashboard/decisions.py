@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven
 from bot_orch.log.archive import first_since
-from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 from bot_orch.service.dashboard.timeline import Recent, outcome_words

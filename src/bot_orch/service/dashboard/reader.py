@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import islice
 
-from bot_orch.log.events import DecisionMade
+from bot_orch.core.events import DecisionMade
 from bot_orch.log.ids import tenant_of
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime

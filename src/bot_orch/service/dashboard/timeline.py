@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from bot_orch.agents.admission import Refusal
 from bot_orch.agents.endings import Ending
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.core.alignment import Alignment
-from bot_orch.log.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
+from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Row
@@ -185,7 +184,7 @@ class Timeline:
             return False
         if isinstance(event, FeedbackGiven) and event.reward is not None and (event.judge or event.audit):
             known_as = self._learners.get(event.decision_id, event.decision_id)
-            self.judgements.take(msgspec.structs.replace(event, decision_id=known_as))
+            self.judgements.take(replace(event, decision_id=known_as))
         return True
 
     def _decide(self, time_us: int, event: DecisionMade) -> None:
@@ -252,7 +251,7 @@ class Timeline:
         if event.effect == "outranked":
             return  # the reward of another judge counts
         if event.decision_id in self._delivered:
-            event = msgspec.structs.replace(event, decision_id=self._delivered[event.decision_id])
+            event = replace(event, decision_id=self._delivered[event.decision_id])
         waiting = self._open.get(event.decision_id)
         if waiting is not None:
             if event.cost_usd:

@@ -21,8 +21,7 @@ from typing import Literal
 
 from bot_orch.errors import BotOrchError, MissingExtraError, StateFormatError
 from bot_orch.log.stores.open import is_url, open_log
-from bot_orch.log.stores.postgres.connect import check_version, connect, hidden, reaching
-from bot_orch.log.stores.postgres.timing import split
+from bot_orch.log.stores.postgres.connect import check_version, connect, hidden, reaching, split
 from bot_orch.service.config import ListenConfig
 
 __all__ = [

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 from bot_orch.agents.base import CallReply, CallRequest
+from bot_orch.core.events import DecisionMade
 from bot_orch.errors import BotOrchError
-from bot_orch.log.events import DecisionMade
 
 __all__ = ["AnswerGiven", "JudgeFailure", "Verdict", "answer_of", "checked_value"]
 

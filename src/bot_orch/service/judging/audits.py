@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.agents.endings import Ending
-from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.service.judges.answer import AnswerGiven
 from bot_orch.service.judges.models import read_score
 from bot_orch.service.judging.verdicts import report

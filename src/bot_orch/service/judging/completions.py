@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 
 from bot_orch.agents.base import CallReply
-from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven, Noted
 from bot_orch.log.ids import inside, is_id, outside, tenant_of
-from bot_orch.log.log import Row
-from bot_orch.log.lookups import ARCHIVED, Wanted, look_up
+from bot_orch.log.log import ARCHIVED, Row, Wanted
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 
@@ -73,7 +71,7 @@ async def _noted(runtime: Runtime, keys: list[str]) -> Row | None:
     staged = next((known.row for key in keys if (known := runtime.writer.staged_as(key)) is not None), None)
     if staged is not None:
         return staged
-    found = await runtime.writer.read(partial(look_up, wanted=Wanted(tuple(keys))))
+    found = await runtime.writer.read(lambda log: log.look_up(Wanted(tuple(keys))))
     return next((found.keys[key] for key in keys if key in found.keys), None)
 
 

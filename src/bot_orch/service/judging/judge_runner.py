@@ -14,7 +14,7 @@ import msgspec
 
 from bot_orch.agents.base import CallReply, CallRequest
 from bot_orch.agents.guard import Guard
-from bot_orch.log.events import DecisionMade
+from bot_orch.core.events import DecisionMade
 from bot_orch.log.ids import tenant_of
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.log.events import FeedbackGiven
+from bot_orch.core.events import FeedbackGiven
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Row
 from bot_orch.service.config import Config
 from bot_orch.service.judges.answer import AnswerGiven
-from bot_orch.service.reports import ReportSource, effect_of, feedback_id
+from bot_orch.service.reports import ReportSource, feedback_id
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Outcome
@@ -78,17 +78,10 @@ async def report(
 def _effect(runtime: Runtime, decision_id: str, judge: str, *, outcome: Outcome, audit: bool) -> str | None:
     """How a value counts, according to the ledger."""
     ledger: Ledger = runtime.ledger
-    first = ledger.router.verdicts.get(decision_id)
-    kept = ledger.judge_of(decision_id)
-    if decision_id in ledger.pending:
-        return effect_of(ledger.router, outcome)
-    if ledger.router.is_silent(decision_id):
-        return "replaced"
-    if first is not None and first.audit != audit:
-        return "audited"
-    if kept is None or audit:
-        return None
-    return "replaced" if outranks(runtime.config, judge, kept) else "outranked"
+    effect, kept = ledger.router.effect_of(decision_id, outcome, audit=audit), ledger.router.judge_of(decision_id)
+    if effect == "replaced" and kept is not None and not outranks(runtime.config, judge, kept):
+        return "outranked"
+    return effect
 
 
 def _too_late(rows: Sequence[Row], *, audit: bool) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.endings import Ending
+from bot_orch.core.events import DecisionMade
 from bot_orch.errors import MissingExtraError
-from bot_orch.log.events import DecisionMade
 from bot_orch.service.config import AgentConfig, TracesConfig
 from bot_orch.service.operations.conventions import AgentTarget, ReplyFacts, asked_of, target_of
 from bot_orch.types import TERMS

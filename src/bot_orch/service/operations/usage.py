@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from bot_orch.core.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.log.archive import first_since
-from bot_orch.log.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 from bot_orch.log.windows import SlidingSum, free_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from bot_orch.log.events import Noted
+from bot_orch.core.events import Noted
 from bot_orch.service.problems import Problem
 from bot_orch.service.queue import rules
 from bot_orch.service.queue.rules import Person, PersonReply, QueueError

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from bot_orch.core.events import Noted
 from bot_orch.errors import BotOrchError
-from bot_orch.log.events import Noted
 from bot_orch.log.ids import inside, outside, tenant_of
 from bot_orch.service.queue.state import QueueState, Ticket, Topic
 

@@ -11,7 +11,7 @@ from typing import Any
 from bot_orch.agents.base import CallFailure, CallRequest
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.human import HumanAnswer
-from bot_orch.log.events import DecisionMade, Noted
+from bot_orch.core.events import DecisionMade, Noted
 from bot_orch.log.ids import inside, tenant_of, time_ordered_id
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.queue.rules import QueueError, QueueSettings, due
@@ -59,7 +59,7 @@ class QueueService:
         self._wake = asyncio.Event()
         self._began_us = runtime.writer.now_us()
         self._last: Group | None = None
-        runtime.writer.rebuilt.subscribe(self._rebuild)
+        runtime.writer.rebuilt.append(self._rebuild)
 
     async def load(self) -> None:
         """Fold the queue up to the ledger's last event."""

@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from bot_orch.log.events import Noted
+from bot_orch.core.events import Noted
 from bot_orch.log.log import Row
 
 __all__ = ["AUDIT", "LIVE", "REF", "Draft", "Given", "QueueState", "Ticket", "Topic", "WithdrawReason", "fold_queue"]

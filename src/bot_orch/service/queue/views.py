@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bot_orch.log.events import DecisionMade
+from bot_orch.core.events import DecisionMade
 from bot_orch.service.queue.rules import Person
 from bot_orch.service.queue.state import AUDIT, Draft, Given, Ticket
 from bot_orch.service.routing.explanation import WhyView, why_view

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from bot_orch.agents.admission import Refusal
+from bot_orch.core.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.log.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.log.ids import inside, time_ordered_id
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, expected_usd, narrow
@@ -75,10 +73,10 @@ def decide(
     writer = runtime.writer
     check_measures(record)
     if record.reference is None and runtime.reference is not None:
-        record = msgspec.structs.replace(record, reference=runtime.reference)
+        record = record._replace(reference=runtime.reference)
     width = runtime.ledger.router.n_features
     if width and not record.features:  # a caller that knows nothing of features
-        record = msgspec.structs.replace(record, features=(0.0,) * width)
+        record = record._replace(features=(0.0,) * width)
     now_us = writer.now_us()
     found = _narrowed(runtime, constraints, now_us, team=team)
     caps = runtime.caps or None

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bot_orch.log.events import SETTLING, Censored, DecisionMade, FeedbackGiven, Noted
-from bot_orch.log.log import Log, Row
-from bot_orch.log.lookups import Wanted, look_up
+from bot_orch.core.events import SETTLING, Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.log.log import Log, Row, Wanted
 from bot_orch.service.runtime import Runtime
 
 __all__ = [
@@ -88,7 +87,7 @@ def decisions_of_round(log: Log, decision: DecisionMade) -> list[str]:
 
 def rows_of_round(log: Log, decision: DecisionMade) -> list[Row]:
     """Rows about all decisions of the round, in the order of the log."""
-    found = look_up(log, Wanted(refs=tuple(decisions_of_round(log, decision))))
+    found = log.look_up(Wanted(refs=tuple(decisions_of_round(log, decision))))
     return sorted((row for rows in found.refs.values() for row in rows), key=lambda row: row.seq)
 
 

@@ -20,9 +20,9 @@ from bot_orch.agents.base import AgentMeter, Attempt, CallFailure, CallReply, Ca
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.replies import in_one_piece
+from bot_orch.core.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.log.ids import outside, time_ordered_id
 from bot_orch.service.guardrails import refusal
 from bot_orch.service.judges.answer import Verdict
@@ -31,7 +31,7 @@ from bot_orch.service.judging.completions import is_noted
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
 from bot_orch.service.problems import Problem
-from bot_orch.service.reports import ReportSource, effect_of, feedback_id
+from bot_orch.service.reports import ReportSource, feedback_id
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import NEXT_DECISION
 from bot_orch.service.routing.failures import FINAL, problem_of_round
@@ -524,7 +524,7 @@ class Round:
         moved = self.runtime.heir is not None
         if not (self.runtime.ready or moved) or decision_id not in self.runtime.ledger.pending:
             return  # feedback has arrived already
-        effect = effect_of(self.runtime.ledger.router, outcome)
+        effect = self.runtime.ledger.router.effect_of(decision_id, outcome) or ""
         try:
             self._stage(decision_id, outcome, effect, judge=judge, default=default)
         except InvalidInputError as error:  # the answer counts without its measure
@@ -550,20 +550,11 @@ class Round:
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
 
     def _stage(self, decision_id: str, outcome: Outcome, effect: str, *, judge: str, default: bool) -> None:
-        event = FeedbackGiven(
-            feedback_id(ReportSource.ROUND, decision_id),
-            decision_id,
-            effect,
-            outcome.reward,
-            outcome.elapsed_s,
-            outcome.event,
-            outcome.reason,
-            None if outcome.output is None else outcome.output.to_dict(),
-            judge=judge,
-            agent=self.last.agent if judge and self.last is not None else "",
-            default=default,
+        agent = self.last.agent if judge and self.last is not None else ""
+        known_as = feedback_id(ReportSource.ROUND, decision_id)
+        self.runtime.record(
+            FeedbackGiven.of(known_as, decision_id, effect, outcome=outcome, judge=judge, agent=agent, default=default)
         )
-        self.runtime.record(event)
 
 
 async def _whole(guard: Guard, request: CallRequest) -> tuple[CallReply, list[Chunk]]:
@@ -633,7 +624,7 @@ async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round
         raise unknown_model()
     made_by = runtime.loops.agent_of(chat.constraints.caller, (*chat.refers_to, *chat.results))
     constraints = msgspec.structs.replace(chat.constraints, made_by=made_by)
-    record = msgspec.structs.replace(chat.task, id=f"chat-{time_ordered_id(runtime.writer.now_us())}")
+    record = chat.task._replace(id=f"chat-{time_ordered_id(runtime.writer.now_us())}")
     text = None if runtime.ledger.router.settings.text is None else chat.text
     return Round(runtime, record, constraints, call=call, text=text)
 

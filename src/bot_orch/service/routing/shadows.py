@@ -6,8 +6,8 @@ import logging
 from typing import Protocol
 
 from bot_orch.agents.base import CallReply
+from bot_orch.core.events import DecisionMade
 from bot_orch.errors import BotOrchError
-from bot_orch.log.events import DecisionMade
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.config import BesideConfig
 from bot_orch.service.problems import Problem, StorageError

@@ -12,7 +12,7 @@ import msgspec
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.replies import load_json
-from bot_orch.log.events import AttemptEnded, DecisionMade, Event, Noted
+from bot_orch.core.events import AttemptEnded, DecisionMade, Event, Noted
 from bot_orch.service.config import RouterConfig
 from bot_orch.service.judges.answer import Verdict
 from bot_orch.types import Answer

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from bot_orch.log.events import Event
-from bot_orch.log.log import Row
-from bot_orch.log.lookups import ARCHIVED
+from bot_orch.core.events import Event
+from bot_orch.log.log import ARCHIVED, Row
 from bot_orch.service.problems import StorageError
 
 __all__ = ["EMPTY", "Group", "Known", "Look", "RecentWrites"]

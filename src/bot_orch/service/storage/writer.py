@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -22,18 +22,16 @@ from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
 from bot_orch.clock import Clock, ServiceTime
+from bot_orch.core.events import RESTARTED, Event, Noted
 from bot_orch.errors import BotOrchError
-from bot_orch.log.events import RESTARTED, Event, Noted, encode_event, kind_of
+from bot_orch.log.events import encode_event
 from bot_orch.log.ledger import Ledger, encoded, fold, snapshot_due
-from bot_orch.log.log import Log, LogConflictError, LogFencedError, Row, Snapshot
-from bot_orch.log.lookups import NOTHING, Found, Wanted, look_up, together
+from bot_orch.log.log import NOTHING, Found, Log, LogConflictError, LogFencedError, Row, Snapshot, Wanted
 from bot_orch.log.stores.postgres.connect import LogUnavailableError
-from bot_orch.log.stores.postgres.log import PostgresLog
+from bot_orch.log.stores.postgres.log import PostgresLog, clock_error
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.clocks import check_clock, clock_error, seconds_ahead
 from bot_orch.service.storage.groups import EMPTY, Group, Known, Look, RecentWrites
-from bot_orch.service.storage.observers import AwaitedObservers, Observers
-from bot_orch.types import Decision
+from bot_orch.types import Decision, Outcome
 
 __all__ = ["Group", "Progress", "Writer"]
 
@@ -52,8 +50,8 @@ _WATCH_S = 1.0
 class Writer:
     """Owns the log and the ledger.
 
-    Signals: ``rebuilt`` after the ledger was folded again from the log; ``staged`` with time and event of each row,
-    which is not committed yet.
+    Lists of subscribers: those in ``rebuilt`` are called, one after the other, after the ledger was folded again from
+    the log; those in ``staged`` with time and event of each row, which is not committed yet.
 
     Parameters
     ----------
@@ -72,12 +70,10 @@ class Writer:
         self.log, self._clock, self._grouped = log, clock, grouped
         # on a server: nothing may wait for it on the event loop
         self._server: PostgresLog | None = log if isinstance(log, PostgresLog) else None
-        if self._server is not None:
-            check_clock(self._server, clock)
+        self._check_clock()
         self.ledger = _loaded(log, progress)
         self._stamp = ServiceTime(clock, self.ledger.time_us)
-        if self._server is not None:
-            check_clock(self._server, clock)  # again: the time of a writer begins here, and the fold may take long
+        self._check_clock()  # again: the time of a writer begins here, and the fold may take long
         # one connection is given up, and another one tried
         self.patience_s: float | None = None if self._server is None else 2.0 * self._server.timing.query_s
         if self._stamp.ahead_us > _MUCH_AHEAD_US:
@@ -104,8 +100,15 @@ class Writer:
         record = log.archived()
         self.archived_us = 0 if record is None else record.time_us  # of the last event that is in files alone
         self.groups, self.saved_seq = 0, self.ledger.folded_from
-        self.rebuilt = AwaitedObservers()
-        self.staged: Observers[[int, Event]] = Observers()
+        self.rebuilt: list[Callable[[], Awaitable[None] | None]] = []
+        self.staged: list[Callable[[int, Event], None]] = []
+
+    def _check_clock(self) -> None:
+        """Refuse to start with a clock that is ahead of the server's."""
+        if self._server is not None:
+            error = clock_error(self._server.seconds_ahead(self._clock), self._server.timing.clock_s)
+            if error is not None:
+                raise error
 
     def start(self) -> None:
         """Start the task that commits."""
@@ -125,28 +128,29 @@ class Writer:
         event: Event,
         ref: str,
         *,
-        made: Decision | None = None,
+        made: Decision | Outcome | None = None,
         key: str | None = None,
         digest: bytes | None = None,
     ) -> Group:
         """Fold an event and queue its row for commit; await ``Group.durable`` before acknowledging it."""
         ledger, body = self.ledger, encode_event(event, ref)  # an event that cannot be encoded must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
-        group, row = self._open(), Row(ledger.seq, time_us, kind_of(event), ref, body, key, digest)
+        group, row = self._open(), Row(ledger.seq, time_us, event.kind, ref, body, key, digest)
         group.add(row)
         self._recent.wrote(row, group)
         self._refs[ref] += 1
         self._wake.set()
-        self.staged.send(time_us, event)
+        for subscriber in self.staged:
+            subscriber(time_us, event)
         for note in self.restart_notes(ref):
             self.stage(self._stamp(), note, ref)
         return group
 
     def restart_notes(self, ref: str) -> list[Noted]:
         """Notes on the agents that the last event, about ``ref``, has started afresh."""
-        for name in self.ledger.restarted:
+        for name in self.ledger.applied.restarted:
             _log.warning("agent started afresh", extra={"fields": {"agent": name, "decision": ref}})
-        return [Noted(RESTARTED, ref, {"agent": name}) for name in self.ledger.restarted]
+        return [Noted(RESTARTED, ref, {"agent": name}) for name in self.ledger.applied.restarted]
 
     def distrust(self, error: Exception) -> None:
         """Roll the ledger back to the durable state, as it may contain an event that was never staged."""
@@ -307,7 +311,10 @@ class Writer:
             else:
                 self._refs.clear()
                 self._stamp.reach(self.ledger.time_us)
-                await self.rebuilt.send()
+                for subscriber in self.rebuilt:
+                    done = subscriber()
+                    if done is not None:
+                        await done
                 self.failed = None
                 _log.warning("storage works again", extra={"fields": {"seq": self.ledger.seq}})
                 return
@@ -370,7 +377,7 @@ class Writer:
             while True:
                 await self._settle(wanted.refs)
                 if self._server is None:
-                    return self._seen(wanted, look_up(self.log, wanted))
+                    return self._seen(wanted, self.log.look_up(wanted))
                 with self._recent.lookup() as since:
                     found = await self._ask(wanted)
                     if not self._recent.touched(wanted.refs, since):
@@ -389,8 +396,9 @@ class Writer:
         while self._asked:
             asked, self._asked = self._asked, []
             try:
-                wanted = together(wish for wish, _ in asked)
-                found = await self._in_reader(partial(look_up, self.log, wanted))
+                keys, refs = ([name for wish, _ in asked for name in wish[part]] for part in (0, 1))
+                wanted = Wanted(tuple(dict.fromkeys(keys)), tuple(dict.fromkeys(refs)))
+                found = await self._in_reader(partial(self.log.look_up, wanted))
             except Exception as error:
                 _answer(asked, error)
             else:
@@ -483,7 +491,7 @@ class Writer:
         while True:
             await asyncio.sleep(_WATCH_S)
             with suppress(BotOrchError):  # the next write finds out
-                self._heed_clock(await self.read(lambda _: seconds_ahead(server, self._clock)))
+                self._heed_clock(await self.read(lambda _: server.seconds_ahead(self._clock)))
                 await self.confirm()
 
     def _heed_clock(self, ahead_s: float) -> None:

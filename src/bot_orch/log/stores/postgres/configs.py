@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import NamedTuple
 
-from bot_orch.log.stores.postgres.connect import connect, driver, reaching
-from bot_orch.log.stores.sqlfiles import queries
+from bot_orch.log.stores.postgres.connect import KeptConnection, driver, reaching
+from bot_orch.log.stores.sql import queries
 
 __all__ = ["ConfigMember", "ConfigVersion", "PostgresConfigs"]
 
@@ -33,7 +33,7 @@ class ConfigMember(NamedTuple):
     problem: str
 
 
-class PostgresConfigs:
+class PostgresConfigs(KeptConnection):
     """The configuration versions of one schema, over a separate connection; not thread-safe.
 
     Parameters
@@ -43,8 +43,7 @@ class PostgresConfigs:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._connection: Any = None
+        super().__init__(url, _Q)
 
     def current(self) -> ConfigVersion | None:
         """The version in force: the newest."""
@@ -78,13 +77,6 @@ class PostgresConfigs:
         """The processes with a heartbeat within ``lease_s``."""
         return [ConfigMember(*found) for found in self._run("members", lease_s).fetchall()]
 
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            with suppress(driver().Error):
-                self._connection.close()
-            self._connection = None
-
     def _add(self, document: str, digest: str, revision: int, by: str) -> ConfigVersion:
         self._run("add", document, digest, revision, by)
         self._run("notify")
@@ -101,16 +93,3 @@ class PostgresConfigs:
             except driver().OperationalError:
                 self.close()
                 raise
-
-    def _run(self, query: str, *arguments: Any) -> Any:
-        with reaching():
-            try:
-                return self._open().execute(_Q[query], arguments)
-            except driver().OperationalError:
-                self.close()
-                raise
-
-    def _open(self) -> Any:
-        if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, autocommit=True)
-        return self._connection

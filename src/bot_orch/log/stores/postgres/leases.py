@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from bot_orch.log.stores.postgres.connect import QUERIES, connect, driver, prepare, reaching
-from bot_orch.log.stores.postgres.timing import split
-from bot_orch.log.stores.sqlfiles import queries
+from bot_orch.log.stores.postgres.connect import QUERIES, KeptConnection, driver, prepare, reaching, split
+from bot_orch.log.stores.sql import queries
 
 __all__ = ["Claimed", "LeaseNews", "LeaseTable", "LeaseView", "LivingProcess", "StreamLease"]
 
@@ -63,7 +62,7 @@ class LeaseNews(NamedTuple):
     messages: list[str]
 
 
-class LeaseTable:
+class LeaseTable(KeptConnection):
     """The leases of one schema, over a separate connection; not thread-safe.
 
     Parameters
@@ -75,8 +74,8 @@ class LeaseTable:
     """
 
     def __init__(self, url: str, lease_s: float) -> None:
-        self._url, self.lease_s = url, lease_s
-        self._connection: Any = None
+        super().__init__(url, _Q)
+        self.lease_s = lease_s
         self.id, self.name = 0, ""
 
     def join(self, name: str, address: str) -> int:
@@ -133,13 +132,6 @@ class LeaseTable:
                 self._run("notify")
         self.close()
 
-    def close(self) -> None:
-        """Close the connection; a new one is opened when needed."""
-        if self._connection is not None:
-            with suppress(Exception):
-                self._connection.close()
-            self._connection = None
-
     def descriptor(self) -> int | None:
         """The file descriptor that becomes readable on notifications; ``None`` without a connection."""
         return None if self._connection is None or self._connection.closed else int(self._connection.fileno())
@@ -157,17 +149,7 @@ class LeaseTable:
         messages = [each.payload for each in found if each.channel.endswith(_USAGE)]
         return LeaseNews(len(messages) < len(found), messages)
 
-    def _open(self) -> Any:
-        if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, autocommit=True)
-            self._connection.execute(f"SET lock_timeout = {round(1000 * self.lease_s / _WAITS_PER_LEASE)}")
-            schema = split(self._url).schema
-            self._connection.execute(f"LISTEN {schema}_leases; LISTEN {schema}{_USAGE}")
-        return self._connection
-
-    def _run(self, query: str, *arguments: Any) -> Any:
-        try:
-            return self._open().execute(_Q[query], arguments)
-        except driver().OperationalError:
-            self.close()
-            raise
+    def _begin(self, connection: Any) -> None:
+        connection.execute(f"SET lock_timeout = {round(1000 * self.lease_s / _WAITS_PER_LEASE)}")
+        schema = split(self._url).schema
+        connection.execute(f"LISTEN {schema}_leases; LISTEN {schema}{_USAGE}")

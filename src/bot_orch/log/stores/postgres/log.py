@@ -10,26 +10,30 @@ Without an epoch (an import, a copy) a log can be written while no process owns 
 from __future__ import annotations
 
 import logging
+import re
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from bot_orch.errors import InvalidInputError
-from bot_orch.log.log import LogConflictError, LogFencedError, Row, Snapshot
+from bot_orch.clock import Clock
+from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.log.log import ARCHIVED, Found, LogConflictError, LogFencedError, Row, Snapshot, Wanted
 from bot_orch.log.stores.postgres.connect import (
     MAIN_STREAM,
     QUERIES,
     LogUnavailableError,
     check_version,
     connect,
+    driver,
     find_stream,
     prepare,
     reaching,
+    split,
 )
-from bot_orch.log.stores.postgres.reading import CommittedRows
-from bot_orch.log.stores.postgres.rows import escape
+from bot_orch.log.stores.sql import SqlLog
 
-__all__ = ["PostgresLog"]
+__all__ = ["ClockAheadError", "PostgresLog", "clock_error", "escape"]
 
 _log = logging.getLogger("bot_orch.log")
 _WAITS_PER_QUERY = 3  # for the lock: a process that hangs is looked for long before the server counts as silent
@@ -37,7 +41,47 @@ _OWNED, _FENCED, _ELSEWHERE = "BO001", "BO002", "BO003"  # raised by lock_stream
 _Q = QUERIES
 
 
-class PostgresLog(CommittedRows):
+class ClockAheadError(BotOrchError):
+    """The clock of this machine is too far ahead of the database's.
+
+    Events are stamped by the process that owns the log. One whose clock is ahead would pull the time of the log, and so
+    that of the next owners, ahead: horizons and leases of tickets would end early, and time would stand still until the
+    clocks have caught up.
+    """
+
+
+def clock_error(ahead_s: float, bound_s: float) -> ClockAheadError | None:
+    """The error if a clock is ahead by more than the bound, else None.
+
+    Examples
+    --------
+    >>> clock_error(1.5, 2.0)
+    >>> str(clock_error(172800.0, 2.0))
+    "clock: is 172800.0 seconds ahead of the database's; set it (NTP), or raise clock_s=2 in the URL"
+    """
+    if ahead_s <= bound_s:
+        return None
+    ahead = f"clock: is {ahead_s:.1f} seconds ahead of the database's"
+    return ClockAheadError(f"{ahead}; set it (NTP), or raise clock_s={bound_s:g} in the URL")
+
+
+def escape(text: str) -> str:
+    r"""Escape NUL characters, which PostgreSQL text cannot hold.
+
+    Examples
+    --------
+    >>> escape("a\x00b\\"), unescape(escape("a\x00b\\")) == "a\x00b\\"
+    ('a\\0b\\\\', True)
+    """
+    return text.replace("\\", "\\\\").replace("\0", "\\0") if "\\" in text or "\0" in text else text
+
+
+def unescape(text: Any) -> str:
+    """The text as it was before :func:`escape`."""
+    return re.sub(r"\\(.)", lambda each: "\0" if each[1] == "0" else each[1], text) if "\\" in text else text
+
+
+class PostgresLog(SqlLog):
     """Rows in a separate schema of a PostgreSQL database.
 
     Parameters
@@ -45,7 +89,7 @@ class PostgresLog(CommittedRows):
     url
         ``postgresql://user:password@host:port/database``, or anything libpq takes; ``schema``, ``stream``, ``lease_s``,
         ``query_s`` and ``clock_s`` among its parameters are ours, see
-        :func:`bot_orch.log.stores.postgres.timing.split`. Schema and stream are made if missing, unless
+        :func:`bot_orch.log.stores.postgres.connect.split`. Schema and stream are made if missing, unless
         ``read_only``.
     read_only
         Change nothing.
@@ -53,12 +97,22 @@ class PostgresLog(CommittedRows):
         Of the lease under which this process owns the log; without one the log must have no owner.
     """
 
-    instant = False
+    _stored = staticmethod(escape)
+    _text = staticmethod(unescape)
 
     def __init__(self, url: str, *, read_only: bool = False, epoch: int | None = None) -> None:
-        super().__init__(url)
+        self.url = url
+        _, self.timing, self.schema, self.name = split(url)
+        self.stream = MAIN_STREAM
         self.epoch = epoch
         self._read_only = read_only
+        self._psycopg = driver()
+        # Connections that were lost so far. After one loss the others are left too: each would be waited for in turn.
+        self._losses = self._r_since = 0
+        # Readers may be in several threads; the connection takes one at a time.
+        self._reading = threading.RLock()
+        self._ended = threading.Event()
+        self._r: Any = None
         self._w: Any = None
         self._w_since = 0
         self._next = 0
@@ -181,6 +235,81 @@ class PostgresLog(CommittedRows):
                 with suppress(self._psycopg.Error):
                     connection.close()
         self._r = self._w = None
+
+    def look_up(self, wanted: Wanted) -> Found:
+        """Look up committed rows, all in one round trip."""
+        with self._reading, reaching():
+            r = self._reader()
+            with r.pipeline():
+                lookups = self._lookups(r, wanted)
+            by_keys, by_refs = ([] if each is None else each.fetchall() for each in lookups)
+        keys: dict[str, Row] = {}
+        for key, digest, seq, *rest in by_keys:
+            known = rest[1] is not None  # else it was moved to an archive
+            row = self._row(seq, *rest) if known else Row(seq, 0, ARCHIVED, "", b"")
+            name = unescape(key)
+            keys[name] = row._replace(key=name, digest=bytes(digest))
+        refs: dict[str, list[Row]] = {ref: [] for ref in wanted.refs}
+        for found in by_refs:
+            row = self._row(*found)
+            refs[row.ref].append(row)
+        return Found(keys, refs)
+
+    def seconds_ahead(self, clock: Clock) -> float:
+        """A lower bound of how far a clock is ahead: it is read first, so a slow answer of the server cannot count."""
+        ours_us = clock.now_us()
+        with self._reading, reaching():
+            return (ours_us - int(self._reader().execute(_Q["clock"]).fetchone()[0])) / 1e6
+
+    def abort(self) -> None:
+        """Make every waiting and later query fail; may be called from any thread."""
+        self._ended.set()
+
+    def snapshot(self) -> Snapshot | None:
+        """See :class:`bot_orch.log.log.Log`."""
+        found = self._ask("snapshot")
+        return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
+
+    def _lookups(self, connection: Any, wanted: Wanted) -> list[Any]:
+        names = zip(("by_keys", "by_refs"), wanted, strict=True)
+        return [
+            connection.cursor(binary=True).execute(_Q[name], (self.stream, [escape(each) for each in asked]))
+            if asked
+            else None
+            for name, asked in names
+        ]
+
+    def _reader(self) -> Any:
+        self._r = self._kept(self._r, self._r_since)
+        if self._r is None:
+            self._r_since = self._losses
+            self._r = connect(self.url, autocommit=True, read_only=True, ended=self._ended)
+        return self._r
+
+    def _kept(self, connection: Any, since: int) -> Any:
+        """The connection, unless it or a later one was lost (``since``: number of losses when it was made)."""
+        if connection is None or connection.closed:
+            self._losses += connection is not None
+            return None
+        if since == self._losses:
+            return connection
+        with suppress(self._psycopg.Error):
+            connection.close()
+        return None
+
+    def _ask(self, query: str, *arguments: Any) -> list[Any]:
+        """Run a read query; retry once on a new connection if the old one is dead."""
+        with self._reading, reaching():
+            try:
+                return self._fetch(query, arguments)
+            except self._psycopg.OperationalError:
+                if self._r is not None and not self._r.closed:
+                    raise
+                return self._fetch(query, arguments)
+
+    def _fetch(self, query: str, arguments: tuple[Any, ...]) -> list[Any]:
+        found: list[Any] = self._reader().cursor(binary=True).execute(_Q[query], (self.stream, *arguments)).fetchall()
+        return found
 
     def _cut_off(self) -> None:
         """Terminate a connection that hangs in an append, such as an earlier one of this process.

@@ -9,8 +9,7 @@ from typing import Any
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.log import ArchiveRecord
 from bot_orch.log.stores.postgres.connect import QUERIES, connect, reaching
-from bot_orch.log.stores.postgres.log import PostgresLog
-from bot_orch.log.stores.postgres.rows import escape
+from bot_orch.log.stores.postgres.log import PostgresLog, escape
 
 __all__ = ["PostgresRemoval", "RemovalBusyError", "check_unused", "removal", "rewrite"]
 

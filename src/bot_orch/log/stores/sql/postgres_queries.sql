@@ -57,7 +57,7 @@ FROM keys AS k LEFT JOIN events AS e ON e.stream = k.stream AND e.seq = k.seq WH
 SELECT seq, time_us, kind, ref, body FROM events WHERE stream = %s AND ref = ANY(%s) ORDER BY seq
 -- name: clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
--- name: keys
+-- name: keys_between
 SELECT key, seq, digest FROM keys WHERE stream = %s AND seq > %s AND seq <= %s ORDER BY seq
 -- name: last
 SELECT seq, time_us FROM events WHERE stream = %s ORDER BY seq DESC LIMIT 1

@@ -14,7 +14,7 @@ from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.files import write_atomically
 from bot_orch.log.ids import long_name, short_name
 from bot_orch.log.log import ArchiveRecord, LogConflictError, Row, Snapshot
-from bot_orch.log.stores.sqlfiles import queries, schema
+from bot_orch.log.stores.sql import SqlLog, queries, schema_script
 from bot_orch.log.stores.sqlite.lock import Hold, hold
 
 __all__ = ["Connect", "SqliteLog"]
@@ -22,7 +22,6 @@ __all__ = ["Connect", "SqliteLog"]
 Connect = Callable[[str], Any]
 """Opens a connection in autocommit mode that may be used from any thread, one at a time."""
 
-_BATCH = 1000
 _VERSION = 1
 _Q = queries("sqlite")
 
@@ -38,7 +37,7 @@ def watch(path: str) -> sqlite3.Connection:
     return sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=5.0, uri=True)
 
 
-class SqliteLog:
+class SqliteLog(SqlLog):
     """Rows in a SQLite file. :mod:`bot_orch.log.stores.sqlite.lock` ensures a single writing process.
 
     Parameters
@@ -53,7 +52,8 @@ class SqliteLog:
         How to connect; tests hand in a connection with a file system that fails.
     """
 
-    instant = False
+    _stored = staticmethod(short_name)
+    _text = staticmethod(long_name)
 
     def __init__(
         self,
@@ -93,7 +93,8 @@ class SqliteLog:
         if not self._in_group:
             w.execute("BEGIN IMMEDIATE")
             self._in_group = True
-            self._next = self._last(w)[0] + 1
+            found = w.execute(_Q["last"]).fetchone()
+            self._next = 1 if found is None else int(found[0]) + 1
         for offset, row in enumerate(rows):
             if row.seq != self._next + offset:
                 raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
@@ -148,49 +149,11 @@ class SqliteLog:
         w.execute("VACUUM")
         w.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def read(self, after: int = 0) -> Iterator[Row]:
-        """See :class:`bot_orch.log.log.Log`."""
-        while batch := self._rows("read", after, _BATCH):
-            yield from batch
-            after = batch[-1].seq
-
-    def about(self, ref: str) -> list[Row]:
-        """See :class:`bot_orch.log.log.Log`."""
-        return self._rows("about", short_name(ref))
-
-    def row(self, seq: int) -> Row | None:
-        """See :class:`bot_orch.log.log.Log`."""
-        return next(iter(self._rows("row", seq)), None)
-
-    def find(self, key: str) -> tuple[int, bytes] | None:
-        """See :class:`bot_orch.log.log.Log`."""
-        with self._reading:
-            found = self._reader.execute(_Q["find"], (short_name(key),)).fetchone()
-        return None if found is None else (int(found[0]), bytes(found[1]))
-
     def keys(self) -> Iterator[tuple[int, str, bytes]]:
         """(seq, key, digest) of every row with a key, in order; uses a separate connection."""
         with closing(watch(str(self.path))) as connection:
             for key, seq, digest in connection.execute(_Q["keys"]):
                 yield int(seq), long_name(key), bytes(digest)
-
-    def keys_between(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
-        """Names used by the rows with ``after < seq <= upto``."""
-        with self._reading:
-            found = self._reader.execute(_Q["keys_between"], (after, upto)).fetchall()
-        return {int(seq): (long_name(key), bytes(digest)) for key, seq, digest in found}
-
-    def archived(self) -> ArchiveRecord | None:
-        """See :class:`bot_orch.log.log.Log`."""
-        with self._reading:
-            found = self._reader.execute(_Q["archived"]).fetchone()
-        return None if found is None else ArchiveRecord(int(found[0]), int(found[1]), str(found[2]), bytes(found[3]))
-
-    def base(self) -> Snapshot | None:
-        """See :class:`bot_orch.log.log.Log`."""
-        with self._reading:
-            found = self._reader.execute(_Q["base"]).fetchone()
-        return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
 
     def note_archive(self, record: ArchiveRecord, base: bytes) -> None:
         """Record that rows up to ``record.seq`` are archived and may be deleted."""
@@ -207,11 +170,6 @@ class SqliteLog:
         self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
         self._writer.execute("VACUUM")
         self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def last(self) -> tuple[int, int]:
-        """See :class:`bot_orch.log.log.Log`."""
-        with self._reading:
-            return self._last(self._reader)
 
     def snapshot(self) -> Snapshot | None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -232,15 +190,10 @@ class SqliteLog:
                 connection.close()
         self._hold.release()
 
-    def _rows(self, query: str, *arguments: Any) -> list[Row]:
+    def _ask(self, query: str, *arguments: Any) -> list[Any]:
         with self._reading:
-            found = self._reader.execute(_Q[query], arguments).fetchall()
-        return [Row(seq, time_us, kind, long_name(ref), body) for seq, time_us, kind, ref, body in found]
-
-    @staticmethod
-    def _last(connection: Any) -> tuple[int, int]:
-        found = connection.execute(_Q["last"]).fetchone()
-        return (0, 0) if found is None else (int(found[0]), int(found[1]))
+            found: list[Any] = self._reader.execute(_Q[query], arguments).fetchall()
+        return found
 
     def _prepare(self, synchronous: str) -> None:
         w = self._writer
@@ -250,7 +203,7 @@ class SqliteLog:
         w.execute("PRAGMA cache_size = -16000").fetchall()
         if int(w.execute("PRAGMA user_version").fetchone()[0]) == 0:
             w.execute("BEGIN IMMEDIATE")
-            for statement in _statements(schema("sqlite")):
+            for statement in _statements(schema_script("sqlite")):
                 w.execute(statement)
             w.execute(f"PRAGMA user_version = {_VERSION}").fetchall()
             w.execute("COMMIT")

@@ -11,7 +11,7 @@ import msgspec
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.arrays import nan_for_null
-from bot_orch.log.events import TaskRecord
+from bot_orch.core.events import TaskRecord
 from bot_orch.service.api.bodies import ChatAside, ChatHints
 from bot_orch.service.api.decisions import session_of
 from bot_orch.service.loops import results_in
