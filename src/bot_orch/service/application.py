@@ -25,11 +25,10 @@ from bot_orch.service.queue.service import open_queue
 from bot_orch.service.runtime import Runtime, StartCancelledError
 from bot_orch.service.web.app import asgi_app
 from bot_orch.service.web.auth import Gate
-from bot_orch.service.web.endpoint import Request, Site
+from bot_orch.service.web.endpoint import Request, RouteSpec, Site
 from bot_orch.service.web.messages import BodyRoom
 from bot_orch.service.web.openapi import document
 from bot_orch.service.web.pages import common_routes
-from bot_orch.service.web.routes import RouteSpec
 
 __all__ = ["make_app", "make_runtime", "make_runtimes"]
 

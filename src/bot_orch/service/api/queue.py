@@ -19,8 +19,7 @@ from bot_orch.service.queue.actions import (
 )
 from bot_orch.service.queue.rules import Person, PersonReply, QueueError, person
 from bot_orch.service.queue.views import QueueView, TicketView
-from bot_orch.service.web.endpoint import Handler, Request
-from bot_orch.service.web.routes import RouteSpec
+from bot_orch.service.web.endpoint import Handler, Request, RouteSpec
 
 __all__ = ["QUEUE_ROUTES"]
 

@@ -8,7 +8,7 @@ from bot_orch.service.api import admin, bodies, decisions, feedback, tasks, view
 from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.judging.views import JudgeView
-from bot_orch.service.web.routes import RouteSpec
+from bot_orch.service.web.endpoint import RouteSpec
 
 __all__ = ["API_ROUTES", "ROUTES"]
 

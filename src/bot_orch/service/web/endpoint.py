@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
 import msgspec
+from starlette.routing import BaseRoute, Route
 
 from bot_orch.log.ids import inside, outside
 from bot_orch.service.cluster.forwarding import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
@@ -42,7 +43,7 @@ from bot_orch.service.web.messages import (
 )
 from bot_orch.service.web.router_selection import ROUTER_PATH, of_caller, of_request, under
 
-__all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
+__all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "RouteSpec", "Site", "StreamedReply"]
 
 _log = logging.getLogger("bot_orch.http")
 _KEY = b"idempotency-key"
@@ -180,57 +181,79 @@ class JsonFace:
         return problem_reply(problem)
 
 
+@dataclass(frozen=True, slots=True)
+class RouteSpec:
+    """One route.
+
+    Parameters
+    ----------
+    method, path, handler
+        What is asked for, and the function that answers.
+    scope
+        Scope that a token needs; ``None`` if it needs no token.
+    summary
+        For the OpenAPI document; pages are not in it.
+    body, answer
+        Types of the request body and of the answer; ``None`` for no body, and for text instead of JSON.
+    statuses
+        Additional statuses, beyond those that all routes share.
+    watch
+        Whether to cancel the handler when the caller disconnects.
+    query
+        Names of parameters behind the path, for the OpenAPI document; all are optional.
+    large
+        Whether bodies may hold images: ``limits.body_bytes`` counts, not a megabyte.
+    face
+        Makes the face for a type of body: API or page.
+    tenants
+        Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
+    everywhere
+        Whether every process of a service answers it, for itself and the others, even if it does not own the default
+        router.
+    carried
+        Whether a process answers it for routers that another one owns.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    _: KW_ONLY
+    scope: str | None
+    summary: str = ""
+    body: Any = None
+    answer: Any = None
+    statuses: tuple[int, ...] = (200,)
+    watch: bool = False
+    large: bool = False
+    face: Callable[[Any], Face] = JsonFace
+    query: tuple[str, ...] = ()
+    tenants: bool | None = None
+    everywhere: bool = False
+    carried: bool = False
+
+    def route(self, site: Site) -> BaseRoute:
+        """The route for the application."""
+        return Route(self.path, Endpoint(site, self), methods=[self.method])
+
+
 class Endpoint:
-    """A handler as an ASGI application.
+    """A route's handler as an ASGI application; a request with a body may decide or log something.
 
     Parameters
     ----------
     site
         The service and its tokens.
-    handler
-        Answers requests.
-    route
-        Path of the route, for metrics.
-    scope
-        Scope that the caller's token needs; ``None`` if it needs no token.
-    face
-        API or page.
-    decides
-        Whether these requests count for the limits of a token.
-    watch
-        Whether to cancel the handler when the caller disconnects.
-    large
-        Whether bodies may have ``limits.body_bytes``, not only a megabyte.
-    tenants
-        Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
-    everywhere
-        Whether every process answers, for itself and the others, even if it does not own the default router.
-    carried
-        Whether the handler can answer for a router that another process owns.
+    spec
+        The route.
     """
 
-    def __init__(
-        self,
-        site: Site,
-        handler: Handler,
-        *,
-        route: str,
-        scope: str | None,
-        face: Face,
-        decides: bool = False,
-        watch: bool = False,
-        large: bool = False,
-        tenants: bool | None = None,
-        everywhere: bool = False,
-        carried: bool = False,
-    ) -> None:
-        self._carried = carried
-        self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
-        self._prefix = site.prefix
-        self._handler, self._route, self._scope = handler, route, scope
-        self._face, self._watch, self._decides = face, watch, decides
-        self._tenants = scope != "admin" if tenants is None else tenants
-        self._local = not site.prefix and (everywhere or scope is None)
+    def __init__(self, site: Site, spec: RouteSpec) -> None:
+        self._runtime, self._gate, self._room, self._prefix = site.runtime, site.gate, site.room, site.prefix
+        self._handler, self._route, self._scope = spec.handler, spec.path, spec.scope
+        self._face, self._watch, self._large = spec.face(spec.body), spec.watch, spec.large
+        self._decides, self._carried = spec.body is not None and spec.scope == "decide", spec.carried
+        self._tenants = spec.scope != "admin" if spec.tenants is None else spec.tenants
+        self._local = not site.prefix and (spec.everywhere or spec.scope is None)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 
 from bot_orch._version import __version__
-from bot_orch.service.web.routes import RouteSpec
+from bot_orch.service.web.endpoint import RouteSpec
 
 __all__ = ["document"]
 

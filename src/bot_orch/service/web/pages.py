@@ -10,11 +10,11 @@ from functools import cache
 from importlib.resources import files
 from urllib.parse import parse_qs, quote
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.auth import TOKEN_COOKIE, Caller, Gate, Visit
-from bot_orch.service.web.endpoint import Endpoint, Handler, Request, Site
+from bot_orch.service.web.endpoint import Handler, Request, RouteSpec, Site
 
 __all__ = [
     "CONNECTION",
@@ -180,8 +180,7 @@ def page(
     site: Site, handler: Handler, path: str, *, scope: str | None, method: str = "GET", tenants: bool | None = None
 ) -> BaseRoute:
     """The route of a page."""
-    endpoint = Endpoint(site, handler, route=path, scope=scope, face=_FACE, tenants=tenants)
-    return Route(path, endpoint, methods=[method])
+    return RouteSpec(method, path, handler, scope=scope, face=lambda _: _FACE, tenants=tenants).route(site)
 
 
 def common_routes(site: Site) -> list[BaseRoute]:
@@ -190,9 +189,8 @@ def common_routes(site: Site) -> list[BaseRoute]:
     async def login(request: Request) -> Reply:
         return _login(request, site.gate)
 
-    static = Endpoint(site, _static, route="/static", scope=None, face=_FACE)
     return [
-        Route("/static/{name}", static, methods=["GET"]),
+        page(site, _static, "/static/{name}", scope=None),
         page(site, _login_form, "/login", scope=None),
         page(site, login, "/login", scope=None, method="POST"),
         page(site, _logout, "/logout", scope=None, method="POST"),

@@ -12,8 +12,7 @@ from bot_orch.service.api.gateway.openai import ChatDialect, CompletionsDialect,
 from bot_orch.service.api.gateway.responses import ResponsesDialect
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.routing.rounds import unknown_model
-from bot_orch.service.web.endpoint import JsonFace, Request
-from bot_orch.service.web.routes import RouteSpec
+from bot_orch.service.web.endpoint import JsonFace, Request, RouteSpec
 
 __all__ = ["GATEWAY_ROUTES"]
 
