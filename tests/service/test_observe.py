@@ -167,7 +167,7 @@ def test_answers_tell_their_dollars_and_the_baselines(start):
 def test_comparisons_without_effect_are_refused(router, judges, message):
     from bot_orch.service.build import check
 
-    agents = "[{id: a, kind: simulated}, {id: b, kind: simulated}]"
+    agents = "[{id: a, kind: human}, {id: b, kind: human}]"
     with pytest.raises(InvalidInputError) as refused:
         check(parse_config(f"version: 1\nrouter: {{{router}}}\njudges: [{judges}]\nagents: {agents}"))
     assert message in str(refused.value)

@@ -43,6 +43,15 @@ def test_traffic_follows_prices(play):
     assert "because its price rose" in line
 
 
+def test_a_guarantee_lets_the_cheap_agent_serve_and_takes_the_traffic_back(play):
+    (watched, served, worse), line = play("savings", 300)
+    assert watched.share("large") == 1.0
+    assert served.share("small", last=0.5) >= 0.5
+    assert worse.share("small", last=0.3) <= 0.35
+    assert served.usd_per_task < 0.6 * 0.02
+    assert "used up the credit" in line
+
+
 def test_prompts_go_to_the_agent_that_is_good_at_them(play):
     (phase,), line = play("prompts", 220)
     assert phase.share("coder", "code", last=0.4) >= 0.8
@@ -70,7 +79,7 @@ def test_a_limit_rations_the_expensive_agent(play):
 @pytest.mark.parametrize("name", NAMES)
 def test_settings_of_every_scenario_are_valid(name, tmp_path):
     scenario = import_module(name).SCENARIO
-    assert len(NAMES) == 6 and scenario.prompt(0)[1]
+    assert len(NAMES) == 7 and scenario.prompt(0)[1]
     for phase in scenario.phases:
         check(parse_config(phase.document(tmp_path)))
 

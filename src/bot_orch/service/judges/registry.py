@@ -34,6 +34,7 @@ __all__ = [
 #: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
 OWN = "agent"
 _NOT_ASKED = ("thumbs", "implicit", "pairwise")
+_REWARDING = {"python", "simulated"}  # kinds of agents that may give their answers a reward
 _RESERVED = (OWN, "audit", "human", "caller")
 
 
@@ -159,7 +160,8 @@ def _check_pairs(config: Config) -> None:
         known = ", ".join(name for name, kind in kinds.items() if kind == "pairwise") or "none is configured"
         problem = f"{named!r} is no judge of kind pairwise"
         raise InvalidInputError("config.router.shadow.judge", problem, f"choose one ({known}), or leave it out")
-    if named is None and not set(kinds.values()) - {"thumbs", "implicit"}:
+    judged = any(judge.kind not in ("thumbs", "implicit") and judge.rate > 0 for judge in config.judges)
+    if named is None and not judged and not {agent.kind for agent in config.agents} & _REWARDING:
         remedy = "name a judge of kind pairwise, or add a judge that sees every answer"
         raise InvalidInputError("config.router.shadow.judge", "is missing: nothing would judge the answers", remedy)
 
