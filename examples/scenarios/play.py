@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import math
 import subprocess
 import sys
 import time
@@ -48,10 +49,11 @@ class Request:
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """The requests of a phase in order, and the dollars spent."""
+    """The requests of a phase in order, the dollars spent, and the mean value of the judges (NaN without any)."""
 
     requests: Sequence[Request]
     usd: float
+    reward: float = math.nan
 
     def share(self, agent: str, kind: str | None = None, *, last: float = 1.0) -> float:
         """The agent's share of the answers: of one kind of prompt, or of all; of the ``last`` part of the phase."""
@@ -102,6 +104,11 @@ class Service:
         response, _ = self.ask("POST", "/v1/chat/completions", body)
         return response.headers["x-bot-orch-agent"] if response.status == 200 else ""
 
+    def judged(self) -> tuple[int, float]:
+        """Number and sum of the values that judges gave so far."""
+        every = [agent for judge in self.ask("GET", "/v1/judges")[1] for agent in judge["agents"]]
+        return sum(each["count"] for each in every), sum(each["count"] * each["mean"] for each in every)
+
     def close(self) -> None:
         """Close the connection."""
         self._http.close()
@@ -139,7 +146,7 @@ def play(scenario: Scenario, service: Service, *, rounds: int | None = None, rat
             service.ask("POST", f"/v1/admin/agents/{name}/drain")
         print(f"-- {phase.title}")
         requests: list[Request] = []
-        before = service.spent_usd()
+        before, (count, total) = service.spent_usd(), service.judged()
         for _ in range(rounds):
             kind, text = scenario.prompt(number)
             requests.append(Request(kind, service.chat(text)))
@@ -148,7 +155,9 @@ def play(scenario: Scenario, service: Service, *, rounds: int | None = None, rat
                 _report(requests[-max(1, rounds // 4) :])
             if rate:
                 time.sleep(1.0 / rate)
-        results.append(PhaseResult(requests, service.spent_usd() - before))
+        judged, value = service.judged()
+        reward = (value - total) / (judged - count) if judged > count else math.nan
+        results.append(PhaseResult(requests, service.spent_usd() - before, reward))
     print(scenario.moved(results))
     return results
 

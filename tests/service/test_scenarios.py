@@ -59,6 +59,12 @@ def test_prompts_go_to_the_agent_that_is_good_at_them(play):
     assert "because the prompt is context" in line
 
 
+def test_tests_gate_a_cheap_model(play):
+    (single, gated), line = play("verify", 200)
+    assert gated.reward > single.reward and gated.usd_per_task < single.usd_per_task
+    assert "because tests run before delivery" in line
+
+
 def test_an_outage_moves_traffic_and_fails_no_request(play):
     (before, during, after), line = play("outage", 100)
     assert before.share("first", last=0.5) >= 0.7
