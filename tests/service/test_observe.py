@@ -96,6 +96,19 @@ def test_the_commands_say_what_would_have_been_saved_and_propose_a_change_or_non
     assert "--policy: is missing" in capsys.readouterr().err
 
 
+def test_the_dashboard_says_what_would_have_been_saved(start):
+    service = start(config())
+    assert "Nothing to compare yet." in service.get("/").body.decode()
+    service.stop()
+    service = start(config())
+    chats(service, 80)
+    page = service.get("/").body.decode()
+    assert "Savings" in page
+    assert "what was served (mode observe)" in page and "less; quality -0." in page and "±" in page
+    service.stop()
+    assert "Savings" not in start(CONFIG.replace(", ROUTER", "").replace("JUDGES", "")).get("/").body.decode()
+
+
 def test_a_request_gets_the_agent_that_it_names(start):
     service = start(config())
     assert chats(service, 3, model="short")[-1].headers["x-bot-orch-agent"] == "short"

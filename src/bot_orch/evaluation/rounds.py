@@ -130,13 +130,14 @@ class LoggedRounds:
         return LogSample(agent, reward, self.propensities()[keep], features=features)
 
 
-def collect(log: Log, since_us: int = 0) -> LoggedRounds:
+def collect(log: Log, since_us: int = 0, *, newest: int | None = None, settings: str = "") -> LoggedRounds:
     """Decisions since the last change of agents, each with its first outcome and last reward.
 
-    Decisions before the time ``since_us`` are left out.
+    Decisions before the time ``since_us`` are left out. With ``newest`` only so many events are read, and ``settings``
+    is the document of those in force before.
     """
-    reading, times_us = _Reading(), [0, 0]
-    for row in log.read():
+    reading, times_us = _Reading(newest=settings), [0, 0]
+    for row in log.read(0 if newest is None else max(0, log.last()[0] - newest)):
         if row.time_us >= since_us or not row.holds(DecisionMade):
             reading.take(row.event())
             times_us = [times_us[0] or row.time_us, row.time_us]
