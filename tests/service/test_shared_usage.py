@@ -113,15 +113,15 @@ def test_a_router_that_moves_counts_once():
         log.commit()
         used["moving"].follow(row)
     other, _, _ = process()
-    other.heard(one.news(2, everything=True))
+    other.merge(one.news(2, everything=True))
     assert [each[1] for each in (*one.spent(2), *other.spent(2))] == [0.25, 0.25]
     one.forget("moving", log)
     assert one.news(2, everything=True) == [], "who does not serve a router tells nothing of it"
     other.recall("moving", log, 2)
-    one.heard(other.news(2, everything=True))
+    one.merge(other.news(2, everything=True))
     assert [each[1] for each in (*one.spent(2), *other.spent(2))] == [0.25, 0.25]
     one.recall("moving", log, 2)
-    one.heard(other.news(2, everything=True))
+    one.merge(other.news(2, everything=True))
     assert one.spent(2)[0][1] == 0.25, "it came back"
 
 

@@ -84,7 +84,7 @@ def _endpoints(found: Any, *, ask: bool) -> Any:
     if not ask or not found:
         return found
     names = ", ".join(each.name for each in found)
-    said = _asked(f"1/3 Which endpoints? (names with commas, or none) [{names}] ") or names
+    said = _ask(f"1/3 Which endpoints? (names with commas, or none) [{names}] ") or names
     wanted = {name.strip() for name in said.split(",")} - {"none", ""}
     unknown = wanted - {each.name for each in found}
     if unknown:
@@ -99,14 +99,14 @@ def _learn_from(*, ask: bool) -> str:
         return "answers"
     for name, text in LEARN_FROM.items():
         _say(f"    {name}: {text}")
-    said = _asked("2/3 What teaches the router? [answers] ") or "answers"
+    said = _ask("2/3 What teaches the router? [answers] ") or "answers"
     if said not in LEARN_FROM:
         raise InvalidInputError("answer", f"is {said}", f"choose from {', '.join(LEARN_FROM)}")
     return said
 
 
 def _port(*, ask: bool) -> int:
-    said = (_asked("3/3 Which port? [8080] ") if ask else "") or "8080"
+    said = (_ask("3/3 Which port? [8080] ") if ask else "") or "8080"
     if not said.isdecimal():
         raise InvalidInputError("port", f"is {said}", "write a number")
     return int(said)
@@ -120,7 +120,7 @@ def _check_free(port: int) -> None:
         raise InvalidInputError("--port", problem, "choose another port with --port") from error
 
 
-def _asked(question: str) -> str:
+def _ask(question: str) -> str:
     try:
         return input(question).strip()
     except EOFError:

@@ -158,10 +158,10 @@ class Runtime:
     def ready(self) -> bool:
         """Whether the log is open and writable."""
         writes = self._writer is not None and self._writer.failed is None and self.heir is None
-        return self.loaded and writes and self._held
+        return self.loaded and writes and self._owned
 
     @property
-    def _held(self) -> bool:
+    def _owned(self) -> bool:
         return self.holds is None or self.holds()
 
     def check_loaded(self, *, brief: bool = False) -> None:
@@ -170,7 +170,7 @@ class Runtime:
             message = "not ready" if brief else f"not ready: {self._folded} of {self._to_fold} events folded"
             details = {} if brief else {"folded": self._folded, "total": self._to_fold}
             raise Problem(503, "not_ready", message, headers={"retry-after": "1"}, details=details)
-        if not self._held:
+        if not self._owned:
             raise moved(self.config.name)
 
     async def loaded_soon(self) -> None:

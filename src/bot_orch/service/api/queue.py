@@ -70,26 +70,26 @@ def acting(action: Action) -> Handler:
     """``POST /v1/queue/{id}/...``: the handler of an action; the most urgent ticket has no id."""
 
     async def act(request: Request) -> Reply:
-        desk, who, body = queue_of(request.runtime), _who(request), request.body
+        queue, who, body = queue_of(request.runtime), _who(request), request.body
         reply, number = None, getattr(body, "claim", None)
         if isinstance(body, AnswerBody):
             reply = PersonReply(body.action, body.text, body.reason, draft=body.draft)
         named = request.inside(request.params.get("id", ""))
-        ticket_id = await perform(desk, action, named, who=who, number=number, reply=reply)
-        return json_reply(await show_ticket(desk, ticket_id, who))
+        ticket_id = await perform(queue, action, named, who=who, number=number, reply=reply)
+        return json_reply(await show_ticket(queue, ticket_id, who))
 
     return act
 
 
 async def draft(request: Request) -> Reply:
     """``POST /v1/queue/{id}/drafts``."""
-    desk, body = queue_of(request.runtime), request.body
-    ticket = find_ticket(desk, request.inside(request.params["id"]))
+    queue, body = queue_of(request.runtime), request.body
+    ticket = find_ticket(queue, request.inside(request.params["id"]))
     try:
-        await desk.add_draft(ticket.id, body.agent, body.text)
+        await queue.add_draft(ticket.id, body.agent, body.text)
     except QueueError as error:
         raise queue_problem(error) from error
-    return json_reply(await show_ticket(desk, ticket.id, _who(request)))
+    return json_reply(await show_ticket(queue, ticket.id, _who(request)))
 
 
 def _who(request: Request) -> Person:

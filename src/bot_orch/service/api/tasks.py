@@ -82,7 +82,7 @@ async def show(request: Request) -> Reply:
 
 async def resume(runtime: Runtime) -> None:
     """After a restart or a move, continue background rounds and mark the others as failed."""
-    asked = await _asked(runtime) if runtime.ledger.tasks else {}
+    asked = await _pending_decisions(runtime) if runtime.ledger.tasks else {}
     for task_id, event in list(runtime.ledger.tasks.items()):
         if event.background:
             round_ = _round(runtime, event, msgspec.json.decode(event.input))
@@ -92,7 +92,7 @@ async def resume(runtime: Runtime) -> None:
             _end(runtime, TaskEnded(task_id, "failed", error="interrupted by a restart"))
 
 
-async def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
+async def _pending_decisions(runtime: Runtime) -> dict[str, DecisionMade]:
     """Pending decisions of open tasks, by task."""
     found = await runtime.writer.read(lambda log: log.look_up(Wanted(refs=tuple(runtime.ledger.pending))))
     rows = [row for each in found.refs.values() for row in each]

@@ -41,7 +41,7 @@ __all__ = [
     "alone",
     "broken",
     "moved",
-    "nobody",
+    "no_owner",
     "process_name",
 ]
 
@@ -183,7 +183,7 @@ class Forwarder:
                 return
             left_s = until - loop.time()
             if left_s <= 0:
-                raise self._nobody(router)
+                raise self._no_owner(router)
             await mine.changed(min(left_s, _LOOK_S))
 
     async def offer(self, exchange: Exchange, routers: Set[str]) -> bool:
@@ -205,7 +205,7 @@ class Forwarder:
                 return False
             left_s = until - loop.time()
             if left_s <= 0:
-                raise self._nobody(min(missing))
+                raise self._no_owner(min(missing))
             await self.directory.changed(min(left_s, _LOOK_S))
 
     async def ask(
@@ -319,9 +319,9 @@ class Forwarder:
             )
         return self._sessions[other.address], "http://worker" if other.near else f"http://{other.address}"
 
-    def _nobody(self, router: str) -> Problem:
+    def _no_owner(self, router: str) -> Problem:
         self.count(router, "nobody")
-        return nobody(router)
+        return no_owner(router)
 
     def count(self, router: str, how: str) -> None:
         """Count a request by how it was handled."""
@@ -338,7 +338,7 @@ def broken(router: str) -> Problem:
     return Problem(503, "owner_lost", message, headers={"retry-after": "1"})
 
 
-def nobody(router: str) -> Problem:
+def no_owner(router: str) -> Problem:
     """The answer to a request for a router that has had no owner for too long."""
     message = f"no process serves the router {router!r} at the moment; try again"
     return Problem(503, "no_owner", message, headers={"retry-after": "1"})

@@ -19,7 +19,7 @@ from bot_orch.agents.breaker import BreakerSettings
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.limits import Retry
 from bot_orch.service.build import called_alike, make_guard
-from bot_orch.service.cluster.forwarding import Directory, broken, nobody
+from bot_orch.service.cluster.forwarding import Directory, broken, no_owner
 from bot_orch.service.cluster.wire import (
     FROM_OWNER,
     Begin,
@@ -106,7 +106,7 @@ class Owners:
             if self.directory.owner(router) == self.directory.own:
                 raise OwnedHereError(router)
             if loop.time() >= until:
-                raise nobody(router)
+                raise no_owner(router)
             await self.directory.changed(min(_LOOK_S, max(0.0, until - loop.time())))
 
     def begin(self, round_: CarriedRound) -> int:
@@ -231,7 +231,7 @@ class CarriedRound:
         try:
             decided: Call | None = await self._first_call()
             while decided is not None:
-                guard, request = self._asked(decided)
+                guard, request = self._target(decided)
                 try:
                     reply = await self._unless_stopped(guard.call(request))
                 except CallFailure as failure:
@@ -255,7 +255,7 @@ class CarriedRound:
         try:
             decided = await self._first_call()
             while True:
-                guard, request = self._asked(decided)
+                guard, request = self._target(decided)
                 request = partial.request(request, partial.style(guard.agent_id, guard.capabilities))
                 shown, self._usage = False, None
                 try:
@@ -290,7 +290,7 @@ class CarriedRound:
         try:
             decided: Call | None = await self._first_call()
             while decided is not None:
-                guard, request = self._asked(decided)
+                guard, request = self._target(decided)
                 try:
                     chunks = await self._unless_stopped(self._collected(guard, request))
                 except CallFailure as failure:
@@ -372,7 +372,7 @@ class CarriedRound:
         finally:
             self._working = None
 
-    def _asked(self, decided: Call) -> tuple[Guard, CallRequest]:
+    def _target(self, decided: Call) -> tuple[Guard, CallRequest]:
         agent = next((each for each in self._config.agents if each.id == decided.agent), None)
         if agent is None:  # the owner has a newer configuration
             raise broken(self.router)

@@ -201,14 +201,14 @@ class _Carrier:
 
     async def call(self, request: CallRequest) -> CallReply:
         """See :class:`AgentRunner`."""
-        message = await self._asked(request)
+        message = await self._call(request)
         if isinstance(message, Failed):
             raise message.failure()
         return message.reply if isinstance(message, Done) else CallReply()
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """See :class:`AgentRunner`: one chunk when content begins, and one at the end."""
-        message = await self._asked(request)
+        message = await self._call(request)
         while isinstance(message, First):
             yield Chunk(more=True)
             message = await self._next()
@@ -222,7 +222,7 @@ class _Carrier:
     async def close(self) -> None:
         """See :class:`AgentRunner`."""
 
-    async def _asked(self, request: CallRequest) -> First | Done | Failed:
+    async def _call(self, request: CallRequest) -> First | Done | Failed:
         agent = self.round.last.agent if self.round is not None and self.round.last is not None else ""
         self.usage = None
         begun, looks = self.begun, self.round is not None and self.round.looks

@@ -111,7 +111,7 @@ class Routers:
     def open(self) -> None:
         """Install the routes of all routers if there are several."""
         found = self._site.runtime.peers
-        mount_routers(self._app, {name: self._routes(self._door(name, peer)) for name, peer in found.items()})
+        mount_routers(self._app, {name: self._routes(self._site_of(name, peer)) for name, peer in found.items()})
 
     async def add(self, config: Config) -> None:
         """Start a router; requests can name it once its log is folded."""
@@ -200,7 +200,7 @@ class Routers:
             peers[name] = new
         is_main = name == self._site.runtime.config.name
         main = Site(new, self._site.gate, self._site.room) if is_main else None
-        routes = self._routes(self._door(name, new))
+        routes = self._routes(self._site_of(name, new))
         mount_router(self._app, name, routes, main=None if main is None else self._routes(main))
 
     def _share(self, routers: dict[str, Runtime]) -> None:
@@ -208,7 +208,7 @@ class Routers:
             each.peers = routers
         self.open()
 
-    def _door(self, name: str, peer: Runtime) -> Site:
+    def _site_of(self, name: str, peer: Runtime) -> Site:
         return Site(peer, self._site.gate, self._site.room, prefix=f"{ROUTER_PATH}{name}")
 
 

@@ -97,7 +97,7 @@ class UsageSharing:
             found = _DECODER.decode(message)
         except msgspec.MsgspecError:  # of another release
             return
-        self._usage.heard(found.uses)
+        self._usage.merge(found.uses)
         if found.asks:
             self._asked = True
             self._due.set()

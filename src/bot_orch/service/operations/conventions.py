@@ -10,7 +10,7 @@ import msgspec
 
 from bot_orch.service.config import AgentConfig
 
-__all__ = ["AgentTarget", "ReplyFacts", "asked_of", "target_of"]
+__all__ = ["AgentTarget", "ReplyFacts", "request_attributes", "target_of"]
 
 _PROVIDERS = {
     "openai.com": "openai",
@@ -66,7 +66,7 @@ def target_of(agent: AgentConfig) -> AgentTarget:
     return AgentTarget(str(settings.get("model") or agent.id), named, server)
 
 
-def asked_of(body: Any) -> Iterator[tuple[str, str | int | float | bool]]:
+def request_attributes(body: Any) -> Iterator[tuple[str, str | int | float | bool]]:
     """Attributes of a request: the model, numeric parameters and whether it streams; never texts."""
     if not isinstance(body, Mapping):
         return

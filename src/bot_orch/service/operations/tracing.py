@@ -19,7 +19,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.core.events import DecisionMade
 from bot_orch.errors import MissingExtraError
 from bot_orch.service.config import AgentConfig, TracesConfig
-from bot_orch.service.operations.conventions import AgentTarget, ReplyFacts, asked_of, target_of
+from bot_orch.service.operations.conventions import AgentTarget, ReplyFacts, request_attributes, target_of
 from bot_orch.types import TERMS
 
 __all__ = ["CURRENT", "RoundTrace", "Traces", "note_attempt", "note_decision", "note_reply"]
@@ -173,7 +173,7 @@ class RoundTrace:
         answered = self._facts.attributes()
         self._end_attempt()
         self._over = True
-        span, asked = self._span, dict(asked_of(body))
+        span, asked = self._span, dict(request_attributes(body))
         if "gen_ai.request.model" in asked:
             span.update_name(f"{self._operation} {asked['gen_ai.request.model']}")
         last, target = self._last or (None, None)

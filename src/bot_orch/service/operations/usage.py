@@ -158,10 +158,10 @@ class TokenUsage:
                 for used in (self._used[key][router],)
             ]
 
-    def heard(self, told: Iterable[SharedUse]) -> None:
+    def merge(self, uses: Iterable[SharedUse]) -> None:
         """Store usage reported by other processes for the routers that they serve."""
         with self._lock:
-            for each in told:
+            for each in uses:
                 key = LimitKey(each.tenant, each.token)
                 if each.router not in self._here and key in self._limits:
                     used = self._of(key, each.router)

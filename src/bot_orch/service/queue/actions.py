@@ -36,30 +36,30 @@ def queue_of(runtime: Runtime) -> QueueService:
     return runtime.queue
 
 
-def find_ticket(desk: QueueService, ticket_id: str) -> Ticket:
+def find_ticket(queue: QueueService, ticket_id: str) -> Ticket:
     """The ticket with this id; raises a problem if there is none."""
     try:
-        return rules.find(desk.state, ticket_id)
+        return rules.find(queue.state, ticket_id)
     except QueueError as error:
         raise queue_problem(error) from error
 
 
-async def show_ticket(desk: QueueService, ticket_id: str, who: Person) -> TicketView:
+async def show_ticket(queue: QueueService, ticket_id: str, who: Person) -> TicketView:
     """One ticket as ``who`` may see it, by its id in the log."""
-    now_us = await desk.look()
-    ticket = find_ticket(desk, ticket_id)
-    return ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us)
+    now_us = await queue.look()
+    ticket = find_ticket(queue, ticket_id)
+    return ticket_view(ticket, await queue.why(ticket), who=who, now_us=now_us)
 
 
-async def show_tickets(desk: QueueService, who: Person) -> tuple[int, list[TicketView]]:
+async def show_tickets(queue: QueueService, who: Person) -> tuple[int, list[TicketView]]:
     """The time, and all live tickets, the most urgent first."""
-    now_us = await desk.look()
-    shown = [ticket for ticket in desk.state.live() if who.sees(ticket)]
-    return now_us, [ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us) for ticket in shown]
+    now_us = await queue.look()
+    shown = [ticket for ticket in queue.state.live() if who.sees(ticket)]
+    return now_us, [ticket_view(ticket, await queue.why(ticket), who=who, now_us=now_us) for ticket in shown]
 
 
 async def perform(
-    desk: QueueService,
+    queue: QueueService,
     action: Action,
     ticket_id: str,
     *,
@@ -72,16 +72,16 @@ async def perform(
     ``number`` is the person's claim number; if given, another claim of the same person does not count.
     """
     try:
-        note = _note(desk, action, ticket_id, who=who, number=number, reply=reply or PersonReply("answer"))
+        note = _note(queue, action, ticket_id, who=who, number=number, reply=reply or PersonReply("answer"))
     except QueueError as error:
         raise queue_problem(error) from error
-    return (await desk.act(note)).id
+    return (await queue.act(note)).id
 
 
 def _note(
-    desk: QueueService, action: Action, ticket_id: str, *, who: Person, number: int | None, reply: PersonReply
+    queue: QueueService, action: Action, ticket_id: str, *, who: Person, number: int | None, reply: PersonReply
 ) -> Noted:
-    state, settings, now_us = desk.state, desk.settings, desk.now_us()
+    state, settings, now_us = queue.state, queue.settings, queue.now_us()
     match action:
         case Action.NEXT:
             return rules.claim_next(state, who, now_us=now_us, settings=settings)

@@ -53,24 +53,24 @@ async def _index(request: Request) -> Reply:
 
 async def _live(request: Request) -> Reply:
     """Data polled by the script of a page: whether its ticket changed, or the list of tickets."""
-    desk, who = queue_of(request.runtime), _who(request)
+    queue, who = queue_of(request.runtime), _who(request)
     ticket_id = request.query.get("ticket")
     if ticket_id is not None:
-        view = await show_ticket(desk, request.inside(ticket_id), who)
+        view = await show_ticket(queue, request.inside(ticket_id), who)
         answer: dict[str, object] = {"stamp": _stamp(view)}
     else:
-        answer = {"html": str(await _listing(request, who)), "now_us": desk.now_us()}
+        answer = {"html": str(await _listing(request, who)), "now_us": queue.now_us()}
     return reply(msgspec.json.encode(answer), media="application/json")
 
 
 async def _next(request: Request) -> Reply:
-    desk, who = queue_of(request.runtime), _who(request)
-    mine = (t for t in desk.state.live() if t.status == "claimed" and t.holder == who.name and who.sees(t))
+    queue, who = queue_of(request.runtime), _who(request)
+    mine = (t for t in queue.state.live() if t.status == "claimed" and t.holder == who.name and who.sees(t))
     held = next(mine, None)
     if held is not None:
         return redirect(f"/queue/{who.outside(held.id)}")
     try:
-        return redirect(f"/queue/{who.outside(await perform(desk, Action.NEXT, '', who=who))}")
+        return redirect(f"/queue/{who.outside(await perform(queue, Action.NEXT, '', who=who))}")
     except Problem as problem:
         if problem.code == "queue_empty":
             return redirect("/queue?empty=1")
@@ -84,14 +84,14 @@ async def _ticket(request: Request) -> Reply:
 
 async def _act(request: Request) -> Reply:
     """Perform the action of a form; on an error the page keeps the input."""
-    desk, who = queue_of(request.runtime), _who(request)
+    queue, who = queue_of(request.runtime), _who(request)
     what, ticket_id, form = request.params["action"], request.params["id"], request.form
     action = Action.ANSWER if what in _ANSWERS else _ACTIONS.get(what)
     if action is None:
         raise Problem(404, "unknown_path", "there is no such action")
     said = _reply(what, form) if action is Action.ANSWER else None
     try:
-        await perform(desk, action, who.inside(ticket_id), who=who, number=_number(form, "claim"), reply=said)
+        await perform(queue, action, who.inside(ticket_id), who=who, number=_number(form, "claim"), reply=said)
     except Problem as problem:
         return await _failed(request, problem)
     except StorageError as error:
@@ -215,14 +215,14 @@ def _list_query(request: Request) -> str:
 
 async def _listing(request: Request, who: Person) -> Safe:
     """Open tickets, those of ``who`` first, and closed ones; counts cover all pages."""
-    desk = queue_of(request.runtime)
-    now_us = await desk.look()
-    seen = [each for each in desk.state.live() if who.sees(each)]
+    queue = queue_of(request.runtime)
+    now_us = await queue.look()
+    seen = [each for each in queue.state.live() if who.sees(each)]
     live = sorted(seen, key=lambda each: not (each.status == "claimed" and each.holder == who.name))
     waiting = paged(live, page_number(request.query, "page"), _OPEN_SHOWN)
-    over = [each for each in desk.state.closed() if who.sees(each)]
+    over = [each for each in queue.state.closed() if who.sees(each)]
     closed = paged(over, page_number(request.query, "closed"), _CLOSED_SHOWN)
-    rows = [ticket_view(each, await desk.why(each), who=who, now_us=now_us) for each in waiting.entries]
+    rows = [ticket_view(each, await queue.why(each), who=who, now_us=now_us) for each in waiting.entries]
     ended = [
         _closed_row(ticket_view(each, None, who=who, now_us=now_us), each.closed_us, now_us) for each in closed.entries
     ]

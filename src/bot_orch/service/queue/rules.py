@@ -126,7 +126,7 @@ def renew(
     number: int | None = None,
 ) -> Noted:
     """Extend the lease of a claim."""
-    ticket = _held(state, ticket_id, who, now_us=now_us, number=number)
+    ticket = _own_claim(state, ticket_id, who, now_us=now_us, number=number)
     return _note(Topic.RENEWED, ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
 
 
@@ -134,12 +134,12 @@ def release(state: QueueState, ticket_id: str, who: Person, *, now_us: int, numb
     """End a claim; the ticket is open again."""
     if who.admin and find(state, ticket_id).status == "claimed":
         return _note(Topic.RELEASED, find(state, ticket_id), by=who.name)
-    return _note(Topic.RELEASED, _held(state, ticket_id, who, now_us=now_us, number=number), by=who.name)
+    return _note(Topic.RELEASED, _own_claim(state, ticket_id, who, now_us=now_us, number=number), by=who.name)
 
 
 def skip(state: QueueState, ticket_id: str, who: Person, *, now_us: int, number: int | None = None) -> Noted:
     """End a claim and offer the ticket to others first."""
-    return _note(Topic.SKIPPED, _held(state, ticket_id, who, now_us=now_us, number=number), by=who.name)
+    return _note(Topic.SKIPPED, _own_claim(state, ticket_id, who, now_us=now_us, number=number), by=who.name)
 
 
 def answer(
@@ -153,7 +153,7 @@ def answer(
     number: int | None = None,
 ) -> Noted:
     """Answer a ticket; the undo window ends before the deadline of the task."""
-    ticket = _held(state, ticket_id, who, now_us=now_us, number=number)
+    ticket = _own_claim(state, ticket_id, who, now_us=now_us, number=number)
     text = _checked(ticket, reply)
     until_us = min(now_us + round(settings.undo_s * 1e6), ticket.deadline_us - _BEFORE_DEADLINE_US)
     return _note(
@@ -203,7 +203,7 @@ def _live(ticket: Ticket) -> None:
         raise QueueError("stale", f"nobody waits for this any more ({ticket.reason or 'it was answered'})")
 
 
-def _held(state: QueueState, ticket_id: str, who: Person, *, now_us: int, number: int | None) -> Ticket:
+def _own_claim(state: QueueState, ticket_id: str, who: Person, *, now_us: int, number: int | None) -> Ticket:
     """The ticket, if this person holds the current claim on it."""
     ticket = find(state, ticket_id)
     _live(ticket)

@@ -31,10 +31,10 @@ _LONGEST_DRAFT = 20_000
 async def open_queue(runtime: Runtime) -> QueueService:
     """The queue of a service that is starting."""
     configured = runtime.config.queue
-    desk = QueueService(runtime, QueueSettings(configured.lease_s, configured.undo_s, configured.blind))
-    await desk.load()
-    desk.start()
-    return desk
+    queue = QueueService(runtime, QueueSettings(configured.lease_s, configured.undo_s, configured.blind))
+    await queue.load()
+    queue.start()
+    return queue
 
 
 class QueueService:

@@ -135,7 +135,7 @@ def _given(text: str, env: Mapping[str, str]) -> EndpointFound:
 
 async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> list[ProbeResult]:
     """Query all candidates for their models, including any found on this machine or network."""
-    asked = [_asked(each, env) for each in candidates]
+    asked = [_probe(each, env) for each in candidates]
     said = await ask_all(asked, timeout_s=_ASK_S)
     again = [place for place, each in enumerate(said) if not each.asked.private and "address" in each.problem]
     private = await ask_all([replace(asked[place], private=True) for place in again], timeout_s=_ASK_S)
@@ -144,7 +144,7 @@ async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> l
     return said
 
 
-def _asked(each: EndpointFound, env: Mapping[str, str]) -> EndpointProbe:
+def _probe(each: EndpointFound, env: Mapping[str, str]) -> EndpointProbe:
     key = env.get(each.key, "") if each.key else ""
     bearer = {"Authorization": f"Bearer {key}"} if key else {}
     headers = {"x-api-key": key, "anthropic-version": "2023-06-01"} if each.kind == "anthropic" else bearer

@@ -37,7 +37,7 @@ class _App(Starlette):
     """Starlette with a shortcut: routes without parameters are looked up in a dictionary."""
 
     runtime: Runtime | None = None
-    doors: Mapping[str, _App] = MappingProxyType({})  # one application per router, for paths that name it
+    router_apps: Mapping[str, _App] = MappingProxyType({})  # one application per router, for paths that name it
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one ASGI connection."""
@@ -70,12 +70,12 @@ class _App(Starlette):
         self.__dict__.pop("_fixed", None)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        if self.doors and scope["type"] == "http" and scope["path"].startswith(ROUTER_PATH):
+        if self.router_apps and scope["type"] == "http" and scope["path"].startswith(ROUTER_PATH):
             name, _, rest = scope["path"].removeprefix(ROUTER_PATH).partition("/")
-            if name in self.doors:
+            if name in self.router_apps:
                 inner = {**scope, "path": f"/{rest}", WHOLE_PATH: scope["path"]}
                 try:
-                    await self.doors[name].serve(inner, receive, send)
+                    await self.router_apps[name].serve(inner, receive, send)
                 finally:
                     scope.update({key: inner[key] for key in (CALLER, REQUEST, PASSED) if key in inner})
                 return
@@ -95,13 +95,13 @@ class _App(Starlette):
 def mount_routers(app: Starlette, routes: Mapping[str, Sequence[BaseRoute]]) -> None:
     """Serve paths that begin with ``/r/NAME`` with the routes of that router."""
     if isinstance(app, _App):
-        app.doors = {name: _door(each) for name, each in routes.items()}
+        app.router_apps = {name: _router_app(each) for name, each in routes.items()}
 
 
 def mount_router(app: Starlette, name: str, routes: Sequence[BaseRoute], *, main: Sequence[BaseRoute] | None) -> None:
     """Replace the routes of one router; ``main`` are the routes without its path if it is the default router."""
     if isinstance(app, _App):
-        app.doors = {**app.doors, name: _door(routes)}
+        app.router_apps = {**app.router_apps, name: _router_app(routes)}
         if main is not None:
             app.replace(main)
 
@@ -111,7 +111,7 @@ def served(app: Starlette) -> Callable[[Any, Any, Any], Awaitable[None]]:
     return app.serve if isinstance(app, _App) else app
 
 
-def _door(routes: Sequence[BaseRoute]) -> _App:
+def _router_app(routes: Sequence[BaseRoute]) -> _App:
     return _App(routes=routes, exception_handlers={HTTPException: _http_error})
 
 
