@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bot_orch.lab.environments.contract import Environment
-from bot_orch.lab.sweep.environments import environments
+from bot_orch.lab.sweep.environments import Environment, environments
 from bot_orch.testing import check_environment
 
 

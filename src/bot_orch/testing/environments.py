@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bot_orch.lab.environments.contract import Environment, Metrics, Options, Trial
+from bot_orch.lab.sweep.environments import Environment, Metrics, Options, Trial
 from bot_orch.policies.registry import make_policy
 
 __all__ = ["check_environment"]

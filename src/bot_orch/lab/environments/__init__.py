@@ -1,7 +1,5 @@
 """Environments: data and generators that policies are played on.
 
-``contract``
-    What an environment offers: settings, length, play and score.
 ``stream``
     Rewards and alignment costs of all agents, drawn beforehand, ``(T, seeds, M)``.
 ``synthetic``

@@ -20,7 +20,10 @@ STYLES: dict[str, tuple[str, Any, str]] = {
     "thompson-beta": ("#8e24aa", (0, (5, 1)), "v"),
     "oracle": ("#000000", (0, (1, 1)), "*"),
 }
-_SPARE = [("#ef6c00", (0, (3, 1, 1, 1)), "P"), ("#5d4037", (0, (8, 2)), "X"), ("#00838f", (0, (2, 2)), "<")]
+#: Of lines that have no name of their own.
+COLORS = ("#1a4fa0", "#00796b", "#c62828", "#8e24aa", "#ef6c00", "#5d4037", "#00838f", "#689f38")
+_LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _RC = {
     "font.size": 9,
     "axes.grid": True,
@@ -38,9 +41,18 @@ Saved = tuple[Path, Path]
 
 
 def style(method: str, index: int = 0) -> dict[str, Any]:
-    """Line settings of a method."""
-    color, line, marker = STYLES.get(method, _SPARE[index % len(_SPARE)])
+    """Line settings of a method; of one that has none those of ``index``."""
+    if method not in STYLES:
+        return series(index)
+    color, line, marker = STYLES[method]
     return {"color": color, "linestyle": line, "marker": marker, "markersize": 4, "linewidth": 1.6}
+
+
+def series(index: int, **settings: Any) -> dict[str, Any]:
+    """Settings of a line by its place; colour, dashes and mark all change from one to the next."""
+    at = index % len(COLORS)
+    look = {"color": COLORS[at], "linestyle": _LINES[at], "marker": _MARKERS[at], "markersize": 4, "linewidth": 1.4}
+    return look | settings
 
 
 def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:

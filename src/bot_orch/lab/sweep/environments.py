@@ -1,7 +1,11 @@
-"""Environments of a sweep, by name: streams through the simulator, matrices through bandit replay."""
+"""Environments: how a policy is played and scored in one, and those of a sweep by name.
+
+Streams go through the simulator, matrices through bandit replay.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
@@ -10,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.lab.environments.contract import Environment, Metrics, Options, Trial
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.matrix.find import load_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
@@ -26,6 +29,64 @@ from bot_orch.lab.harness.replay_metrics import chosen, score
 from bot_orch.lab.harness.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
 from bot_orch.rng import derive_keys, generator
+
+#: Values over seeds, by the name of the metric.
+Metrics = dict[str, list[float]]
+#: Options that differ from their defaults.
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Seeds and number of rounds of one run, and the two weights of alignment.
+
+    Parameters
+    ----------
+    lambda_
+        Weight of alignment that the policy chooses with.
+    score_lambda
+        Weight of alignment in the net utility that the policy is scored by.
+    """
+
+    seeds: Sequence[int]
+    rounds: int
+    _: KW_ONLY
+    lambda_: float
+    score_lambda: float
+
+
+class Environment(ABC):
+    """An environment in which a policy is played and scored.
+
+    Attributes
+    ----------
+    options
+        What can be set, each with its default.
+    protocol
+        The option that results name as their protocol, or a fixed word.
+    fixed
+        Whether the data give the number of rounds.
+    divisible
+        Whether blocks of seeds can be scored separately.
+    """
+
+    options: Mapping[str, Any]
+    protocol: str = "bandit"
+    fixed: bool = False
+    divisible: bool = True
+
+    @abstractmethod
+    def rounds(self, settings: Options) -> int:
+        """The default number of rounds."""
+
+    @abstractmethod
+    def aligned(self, settings: Options) -> bool:
+        """Whether the environment has alignment costs, so that lambda can affect choices."""
+
+    @abstractmethod
+    def play(self, policy: Policy, settings: Options, trial: Trial) -> Metrics:
+        """Play the rounds of the trial with each of its seeds, and score them."""
+
 
 #: The stream of some seeds, the alignment a policy sees of it, and the path of the seeds' random keys.
 Made = tuple[Stream, AlignmentSource, list[str]]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bot_orch.lab.harness.figures import new_figure
+from bot_orch.lab.harness.figures import new_figure, series
 from bot_orch.lab.harness.tables import ResultRow
 from bot_orch.lab.sweep.spec import Sweep
 
@@ -59,8 +59,6 @@ def _cell(row: ResultRow, best: float) -> str:
     return f"{row.mean:.4f}{spread}{'*' if row.mean == best else ' '}"
 
 
-_LINES = ("-", "--", "-.", ":")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _COLUMNS = 3
 
 
@@ -91,7 +89,7 @@ def _against_lambda(axis: Any, rows: Sequence[ResultRow], methods: Sequence[str]
     values = sorted({row.lambda_ for row in rows})
     for index, method in enumerate(methods):
         own = sorted((row for row in rows if row.method == method), key=lambda row: row.lambda_)
-        look = _look(index)
+        look = series(index)
         if len(own) == 1:
             axis.axhline(own[0].mean, label=method, color=look["color"], linestyle=look["linestyle"], linewidth=1.2)
         elif own:
@@ -105,7 +103,7 @@ def _side_by_side(axis: Any, rows: Sequence[ResultRow], methods: Sequence[str]) 
     own = {row.method: row for row in rows}
     for index, method in enumerate(methods):
         if method in own:
-            look = {**_look(index), "linestyle": "none"}
+            look = series(index, linestyle="none")
             axis.errorbar([own[method].mean], [index], xerr=[_spread(own[method])], capsize=3, **look)
     axis.set_yticks(range(len(methods)), methods)
     axis.invert_yaxis()
@@ -113,8 +111,3 @@ def _side_by_side(axis: Any, rows: Sequence[ResultRow], methods: Sequence[str]) 
 
 def _spread(row: ResultRow) -> float:
     return 0.0 if math.isnan(row.ci95) else row.ci95
-
-
-def _look(index: int) -> dict[str, Any]:
-    line, marker = _LINES[index % len(_LINES)], _MARKERS[index % len(_MARKERS)]
-    return {"color": f"C{index % 10}", "linestyle": line, "marker": marker, "markersize": 4, "linewidth": 1.4}

@@ -11,11 +11,10 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.errors import MissingExtraError
 from bot_orch.files import write_atomically
-from bot_orch.lab.environments.contract import Trial
 from bot_orch.lab.harness.engines import Engine
 from bot_orch.lab.harness.runner import Progress, open_folder, run_missing
 from bot_orch.lab.harness.tables import ResultRow, rows_from_seeds, to_csv
-from bot_orch.lab.sweep.environments import environments
+from bot_orch.lab.sweep.environments import Trial, environments
 from bot_orch.lab.sweep.results import draw_sweep, summary
 from bot_orch.lab.sweep.spec import Sweep, build
 

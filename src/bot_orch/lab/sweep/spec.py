@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.lab.environments.contract import Trial
 from bot_orch.lab.environments.matrix.find import dataset_name, expand, fingerprint
 from bot_orch.lab.harness.experiment import Unit
-from bot_orch.lab.sweep.environments import MATRIX, environments
+from bot_orch.lab.sweep.environments import MATRIX, Trial, environments
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, from_spec, make_policy
 from bot_orch.strict import read

@@ -14,7 +14,7 @@ from bot_orch.lab.environments.synthetic.episodes import SyntheticEpisodes, epis
 from bot_orch.lab.environments.synthetic.settings import ENVIRONMENTS
 from bot_orch.lab.environments.synthetic.tasks import segments
 from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.lab.harness.figures import new_figure
+from bot_orch.lab.harness.figures import COLORS, new_figure, series
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 
 EDGES = np.linspace(0.0, 1.0, 41)
@@ -116,10 +116,9 @@ def _figures(results: Results) -> list[FigureView]:
     ]
 
 
-#: One colour and marker per agent.
-_AGENTS = ("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037")
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
+def _agent(index: int) -> dict[str, Any]:
+    look = series(index)
+    return {key: look[key] for key in ("color", "linestyle")}
 
 
 def draw_iid(results: Results) -> Any:
@@ -130,8 +129,8 @@ def draw_iid(results: Results) -> Any:
     near.scatter(*tasks, s=6, color="black")
     near.set_title("(a) iid-m: half-moons tasks")
     for i, outputs in enumerate(moons["outputs"]):
-        far.scatter(*np.transpose(outputs), s=9, color=_AGENTS[i], marker=_MARKERS[i], alpha=0.55, linewidths=0)
-        far.annotate(str(i + 1), moons["places"][i], color=_AGENTS[i], weight="bold", ha="center", va="center")
+        far.scatter(*np.transpose(outputs), s=9, color=COLORS[i], marker=series(i)["marker"], alpha=0.55, linewidths=0)
+        far.annotate(str(i + 1), moons["places"][i], color=COLORS[i], weight="bold", ha="center", va="center")
     far.scatter(*tasks, s=2, color="black")
     far.set_title("the same tasks among the outputs of six agents")
     for axis in (near, far):
@@ -147,22 +146,20 @@ def draw_noniid(results: Results) -> Any:
     figure, axes = new_figure(2, 2, 11, 5.4)
     shifts = results["noniid-ps"]
     for i, path in enumerate(shifts["trajectories"]):
-        axes[0, 0].plot(np.asarray(path) + i, color=_AGENTS[i], linewidth=0.8)
+        axes[0, 0].plot(np.asarray(path) + i, color=COLORS[i], linewidth=0.8)
     for start in shifts["changepoints"]:
         axes[0, 0].axvline(start - 0.5, color="black", linestyle=":", linewidth=1)
     axes[0, 0].set_yticks(np.arange(6) + 0.5, [f"agent {i + 1}" for i in range(6)])
     axes[0, 0].set_title("(a) noniid-ps: latent rewards, variance changes at dotted lines")
     for k, density in enumerate(shifts["parts"]):
-        axes[0, 1].stairs(
-            density, EDGES, color=_AGENTS[k], linestyle=_DASHES[k], label=f"segment {k + 1}", linewidth=1.6
-        )
+        axes[0, 1].stairs(density, EDGES, label=f"segment {k + 1}", linewidth=1.6, **_agent(k))
     axes[0, 1].set_title("(b) noniid-ps: agent 1, segment by segment")
     axes[0, 1].set_xlabel("latent reward")
     axes[0, 1].legend()
     drift, bridges = results["noniid-sd"], results["noniid-bb"]
     start = np.arange(len(drift["rolling"][0])) + WINDOW / 2
     for i in range(6):
-        look = {"color": _AGENTS[i], "linestyle": _DASHES[i]}
+        look = _agent(i)
         axes[1, 0].plot(start, drift["rolling"][i], linewidth=1.4, **look)
         axes[1, 0].plot(drift["means"][i], linewidth=0.7, alpha=0.5, **look)
         axes[1, 1].plot(bridges["means"][i], linewidth=1.2, **look, label=f"agent {i + 1}")
@@ -176,7 +173,7 @@ def draw_noniid(results: Results) -> Any:
 
 def _laws(axis: Any, histograms: list[list[float]], title: str) -> None:
     for i, density in enumerate(histograms):
-        look = {"color": _AGENTS[i], "linestyle": _DASHES[i]}
+        look = _agent(i)
         axis.stairs(density, EDGES, label=f"agent {i + 1}", linewidth=1.5, **look)
     axis.axvline(0.5, color="black", linestyle=":", linewidth=1)
     axis.set_xlabel("latent reward")

@@ -11,7 +11,7 @@ import numpy as np
 from bot_orch.lab.environments.synthetic.alignment import REFERENCES
 from bot_orch.lab.environments.synthetic.settings import ENVIRONMENTS
 from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.lab.harness.figures import new_figure
+from bot_orch.lab.harness.figures import COLORS, new_figure
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.lab.paper.synthetic.play import run_synthetic
 
@@ -88,8 +88,6 @@ def _figures(results: Results) -> list[FigureView]:
     ]
 
 
-#: One colour and marker per agent.
-_AGENTS = ("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037")
 _HATCHES = ("", "///", "...", "xx")
 
 
@@ -105,7 +103,7 @@ def draw_references(results: Results, names: tuple[str, ...]) -> Any:
             regret = [np.mean(methods[m]["metrics"]["oracle_regret"]) for m in ("bot-orch", "random")]
             shares.append(regret[0] / regret[1])
         x = np.arange(len(environments)) + 0.2 * (k - 1.5)
-        axis.bar(x, shares, 0.19, color=_AGENTS[k], hatch=_HATCHES[k], edgecolor="black", label=name, linewidth=0.6)
+        axis.bar(x, shares, 0.19, color=COLORS[k], hatch=_HATCHES[k], edgecolor="black", label=name, linewidth=0.6)
     axis.axhline(1.0, color="black", linestyle=":", linewidth=1)
     axis.set_xticks(np.arange(len(environments)), environments)
     axis.set_ylabel("regret of BOT-Orch / Random")

@@ -17,20 +17,6 @@ from bot_orch.lab.harness.figures import new_figure
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.rng import generator
 
-#: Colours, marks and lines of the figures.
-COLORS = ("#1a4fa0", "#00796b", "#8e24aa", "#c62828", "#ef6c00", "#5d4037")
-MARKS = ("o", "s", "^", "D", "v", "P")
-LINES: tuple[Any, ...] = ("-", "--", ":", "-.")
-LOOKS = [
-    ("#c62828", "--", "s"),
-    ("#5d4037", (0, (8, 2)), "X"),
-    ("#00796b", "-", "o"),
-    ("#8e24aa", (0, (5, 1)), "v"),
-    ("#ef6c00", (0, (3, 1, 1, 1)), "P"),
-    ("#00838f", (0, (2, 2)), "<"),
-    ("#1a4fa0", "-.", "D"),
-]
-
 
 class Verdict(Enum):
     """The three verdicts; ``tables.csv`` contains the value."""

@@ -9,9 +9,8 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import series
 from bot_orch.lab.paper.theory.assemble import (
-    COLORS,
-    MARKS,
     Measurement,
     TheoremClaim,
     judge,
@@ -163,7 +162,7 @@ def draw_concentration(results: Results) -> Any:
             e = np.array(payload["epsilon"])
             tail = np.array(payload["tails"][kind])
             shown = tail > 0
-            axis.plot(e[shown], tail[shown], color=COLORS[index], marker=MARKS[index], markersize=3.5, label=name)
+            axis.plot(e[shown], tail[shown], label=name, **series(index))
         axis.plot(e, 2.0 * np.exp(-2.0 * e**2), color="black", linestyle=":", label="2 exp(-2 e^2)")
         log_axes(axis, x=False)
         axis.set_ylim(1e-4, 3.0)

@@ -11,9 +11,9 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.theory.assemble import (
-    LOOKS,
     Measurement,
     TheoremClaim,
     judge,
@@ -244,9 +244,8 @@ def _errors(axis: Any, results: Results) -> None:
         (iid, "mean_error", "empirical mean"),
         (history, "tracking_error", "mean, history-dependent rewards"),
     ]
-    for (payload, field, label), (color, line, marker) in zip(lines, LOOKS, strict=False):
-        y = [np.mean(v) for v in payload[field]]
-        axis.plot(payload["horizons"], y, color=color, linestyle=line, marker=marker, markersize=4, label=label)
+    for index, (payload, field, label) in enumerate(lines):
+        axis.plot(payload["horizons"], [np.mean(v) for v in payload[field]], label=label, **series(index))
     t = np.array(iid["horizons"], dtype=float)
     axis.plot(t, 0.9 / np.sqrt(t), color="black", linestyle=":", label="t^-1/2")
     log_axes(axis)
@@ -271,22 +270,10 @@ def _paths(axis: Any, results: Results) -> None:
 
 
 def _bias(axis: Any, results: Results) -> None:
-    looks = iter(LOOKS)
-    for kind in ("ucb1", "greedy"):
-        payload = results[f"bandit/{kind}"]
-        bias = np.array(payload["bias"])
-        for i in (0, len(MEANS) - 1):
-            color, line, marker = next(looks)
-            label = f"{kind}, agent with mean {MEANS[i]:g}"
-            axis.plot(
-                payload["horizons"],
-                bias[:, i, 0],
-                color=color,
-                linestyle=line,
-                marker=marker,
-                markersize=4,
-                label=label,
-            )
+    lines = [(kind, i) for kind in ("ucb1", "greedy") for i in (0, len(MEANS) - 1)]
+    for index, (kind, i) in enumerate(lines):
+        payload, label = results[f"bandit/{kind}"], f"{kind}, agent with mean {MEANS[i]:g}"
+        axis.plot(payload["horizons"], np.array(payload["bias"])[:, i, 0], label=label, **series(index))
     axis.axhline(0.0, color="black", linewidth=0.8)
     log_axes(axis, y=False)
     axis.set_xlabel("rounds")

@@ -10,8 +10,8 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import series
 from bot_orch.lab.paper.theory.assemble import (
-    LOOKS,
     Measurement,
     TheoremClaim,
     judge,
@@ -163,9 +163,9 @@ def draw_convergence(results: Results) -> Any:
     for axis, (kind, title) in zip(axes, titles.items(), strict=True):
         payload = results[kind]
         mean = np.array(payload["phi"]).mean(axis=1)
-        for (name, limit), (color, line, marker) in zip(payload["limits"].items(), LOOKS, strict=False):
+        for index, (name, limit) in enumerate(payload["limits"].items()):
             away = np.abs(mean - np.array(limit)).max(axis=1)
-            axis.plot(payload["horizons"], away, color=color, linestyle=line, marker=marker, markersize=4, label=name)
+            axis.plot(payload["horizons"], away, label=name, **series(index))
         log_axes(axis)
         axis.set_xlabel("rounds")
         axis.set_title(title)

@@ -14,10 +14,9 @@ from bot_orch.lab.environments.synthetic.episodes import episodes as episodes_of
 from bot_orch.lab.environments.synthetic.settings import COMMON, ENVIRONMENTS
 from bot_orch.lab.environments.triage import PAPER_SPLIT, episodes, load_triage, paper_alignment
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.theory.assemble import (
-    COLORS,
-    LINES,
     Measurement,
     TheoremClaim,
     judge,
@@ -289,16 +288,15 @@ def _vector(values: Any) -> str:
 def draw_hypotheses(results: Results) -> Any:
     """Distance from the uniform policy in triage; sums of squared steps."""
     figure, axes = panels(2, 9.0, 3.0)
-    for name, color, line in zip(RATES, COLORS, LINES, strict=False):
-        axes[0].plot(results["rate/iid"]["paths"][name], color=color, linestyle=line, label=name)
+    for index, name in enumerate(RATES):
+        axes[0].plot(results["rate/iid"]["paths"][name], label=name, **series(index, marker=""))
     axes[0].set_xlabel("round (triage, i.i.d.)")
     axes[0].set_ylabel("mean |propensity - 1/2|")
     axes[0].legend()
     steps = results["steps"]
-    for a, color, line in zip(EXPONENTS, COLORS, LINES, strict=False):
-        axes[1].plot(
-            steps["horizons"], steps["exponents"][f"{a:g}"]["squares"], color=color, linestyle=line, label=f"t^-{a:g}"
-        )
+    for index, a in enumerate(EXPONENTS):
+        squares = steps["exponents"][f"{a:g}"]["squares"]
+        axes[1].plot(steps["horizons"], squares, label=f"t^-{a:g}", **series(index))
     log_axes(axes[1], y=False)
     axes[1].set_xlabel("rounds")
     axes[1].set_ylabel("sum of squared steps")

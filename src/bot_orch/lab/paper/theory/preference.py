@@ -12,10 +12,9 @@ import numpy as np
 
 from bot_orch.lab.environments.stream import GivenAlignment, Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import FeedbackMode, simulate
 from bot_orch.lab.paper.theory.assemble import (
-    COLORS,
-    LINES,
     Measurement,
     TheoremClaim,
     judge,
@@ -117,8 +116,8 @@ def draw_preference(results: Results) -> Any:
     """Mean probability of the better aligned agent over time."""
     figure, axes = panels(len(GAPS), 9.0, 3.0, sharey=True)
     for axis, gap in zip(axes, GAPS, strict=True):
-        for name, color, line in zip(POLICIES, COLORS, LINES, strict=False):
-            axis.plot(results[f"{name}/{gap:g}"]["path"], color=color, linestyle=line, linewidth=1.2, label=name)
+        for index, name in enumerate(POLICIES):
+            axis.plot(results[f"{name}/{gap:g}"]["path"], label=name, **series(index, marker=""))
         axis.axhline(0.5, color="black", linewidth=0.8)
         axis.set_xlabel("round")
         axis.set_title(f"better aligned by {gap:g}")

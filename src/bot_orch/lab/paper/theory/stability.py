@@ -9,9 +9,8 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import series
 from bot_orch.lab.paper.theory.assemble import (
-    COLORS,
-    MARKS,
     Measurement,
     TheoremClaim,
     judge,
@@ -160,7 +159,7 @@ def draw_stability(results: Results) -> Any:
         moved, ratio = np.array(payload["by_scale"]).T
         label = name if name in LIPSCHITZ else f"{name} (no L)"
         line = "-" if name in LIPSCHITZ else "--"
-        axes[0].plot(moved, ratio, color=COLORS[index], marker=MARKS[index], linestyle=line, label=label)
+        axes[0].plot(moved, ratio, label=label, **series(index, linestyle=line))
     axes[0].set_xlabel("size of the move from nu to nu'")
     axes[0].set_ylabel("largest |W_c - W_c'| / (L W_1)")
     axes[0].set_title("Costs with and without (A1)")

@@ -9,9 +9,9 @@ import numpy as np
 
 from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.theory.assemble import (
-    LOOKS,
     Measurement,
     Slope,
     TheoremClaim,
@@ -118,10 +118,10 @@ def draw_temperature(results: Results) -> Any:
     """Regret against rounds, log-log."""
     figure, axes = panels(1, 7.0, 3.4)
     axis = axes[0]
-    for name, (color, line, marker) in zip(POLICIES, LOOKS, strict=True):
+    for index, name in enumerate(POLICIES):
         p = results[name]
         mean = np.array([np.mean(v) for v in p["regret"]])
-        axis.plot(p["horizons"], mean, color=color, linestyle=line, marker=marker, markersize=4, label=name)
+        axis.plot(p["horizons"], mean, label=name, **series(index))
     axis.axvline(200, color="black", linestyle=":", linewidth=0.9)
     log_axes(axis)
     axis.set_xlabel("rounds (dotted: the paper's 200)")
