@@ -138,7 +138,7 @@ class Author:
         self._writing.result()
         rows, self._rows = self._rows, []
         self._writing = self._pool.submit(self._commit, rows)
-        limits, tail_s = self._config.limits, self._config.snapshots.tail_s
+        limits, tail_s = self._config.limits, self._config.limits.snapshot_tail_s
         every, cost_s = limits.snapshot_every, built.snapshots[-1][2] if built.snapshots else 0.0
         if snapshot_due(self._ledger, self._saved, every=every, tail_s=tail_s, cost_s=cost_s):
             self._writing.result()

@@ -358,7 +358,7 @@ CRASHING = BASE.replace("quality: 0.6", "quality: 0.6, crash: 1.0")
 
 
 def test_a_round_falls_back_and_every_attempt_is_a_row(start):
-    service = start(CRASHING.replace("policy: bot", "policy: bot, kill_switch: null"))
+    service = start(CRASHING)
     answers = [service.post("/v1/tasks", {"task": {"text": f"t{n}"}}) for n in range(12)]
     assert {a.status for a in answers} == {200}
     assert {a.json()["agent"] for a in answers} == {"careful"}

@@ -56,7 +56,8 @@ def test_people_are_asked_if_there_is_nobody_else_and_by_the_kill_switch(start):
     service = start(configured(base=alone))
     with hang_up(service, "/v1/chat/completions", CHAT):
         until(lambda: waiting(service))
-    switched = start(configured().replace("floor: 1.0,", "floor: 1.0, kill_switch: person,"), database="':memory:'")
+    switched = start(configured(), database="':memory:'")
+    switched.post("/v1/admin/kill-switch", {"agent": "person"})
     with hang_up(switched, "/v1/chat/completions", CHAT):
         until(lambda: waiting(switched))
 

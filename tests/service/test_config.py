@@ -24,7 +24,7 @@ MISTAKES = {
     "router: {alignment: {reference: {sauce: task}}}": "did you mean 'source'?",
     "router: {floor: abc}": "config.router.floor: expected `float`",
     "router: {rules: [{pin: b}]}": "'b' is not an agent",
-    "router: {kill_switch: aa}": "did you mean 'a'",
+    "router: {rules: [{pin: aa}]}": "did you mean 'a'",
     "tokens: [{name: x, scopes: [decide]}]": "needs one of env and sha256",
     "tokens: [{name: x, scopes: [deside], env: X}]": "config.tokens",
     "tokens: [{name: x, scopes: [decide], sha256: abc}]": "64 hex digits",

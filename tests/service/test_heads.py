@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from service_running import BASE, PATIENCE_S
+from service_running import PATIENCE_S
 
 MEGABYTE = 1_000_000
 LINE = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
@@ -165,9 +165,3 @@ def test_small_chunks_with_their_framing_are_not_headers(talk):
     body = b"{}" + b" " * 100_000
     talk.sendall(head + b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\nx: y\r\n\r\n")
     assert read(talk) == [200]
-
-
-def test_limits_can_be_set(start):
-    service = start(BASE + "limits: {{head_bytes: 2048}}\n")
-    assert service.get("/", headers={"x": "y" * 3000}).status == service.get("/" + "x" * 2048).status == 431
-    assert service.get("/health/live").status == 200

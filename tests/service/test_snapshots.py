@@ -205,7 +205,7 @@ def test_a_snapshot_is_due_before_the_tail_is_long_if_it_is_cheap(ledger, saved_
 
 
 def test_slow_events_are_saved_early(start):
-    service = start(BASE + "snapshots: {{tail_s: 0.001}}\n", log=(log := Folds()))
+    service = start(BASE + "limits: {{snapshot_tail_s: 0.001}}\n", log=(log := Folds()))
     for _ in range(20):
         service.post("/v1/decisions")
 

@@ -53,7 +53,6 @@ FIXED = (
     "listen",
     "queue",
     "limits",
-    "snapshots",
     "retention",
     "cache",
     "cluster",

@@ -409,8 +409,9 @@ class Runtime:
 
     def save_if_due(self) -> asyncio.Task[None] | None:
         """Save a snapshot if one is due; after a failure it is retried after as many events."""
-        every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
-        return self.writer.save() if self.writer.snapshot_due(every=every, tail_s=tail_s) else None
+        limits = self.config.limits
+        due = self.writer.snapshot_due(every=limits.snapshot_every, tail_s=limits.snapshot_tail_s)
+        return self.writer.save() if due else None
 
 
 async def sweep_forever(runtime: Runtime) -> None:

@@ -35,7 +35,7 @@ from bot_orch.service.config import Config
 from bot_orch.service.configuring import StoredConfig, check_exposed, starting
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.connections import Connections
+from bot_orch.service.web.connections import HEAD_BYTES, Connections
 
 __all__ = ["ServiceProcess", "make_server", "one_reason", "serve"]
 
@@ -77,7 +77,7 @@ def make_server(
         http=Connections(config.limits, AutoHTTPProtocol),  # type: ignore[arg-type]  # called like a class
         ws="none",  # no route takes a WebSocket, and its protocol has none of these limits
         timeout_keep_alive=_NEVER_S,  # connections know their time themselves
-        h11_max_incomplete_event_size=config.limits.head_bytes,
+        h11_max_incomplete_event_size=HEAD_BYTES,
     )
     server = ServiceProcess(settings, runtime, worker, cluster=cluster)
     app.state.stop = partial(setattr, server, "should_exit", True)

@@ -168,7 +168,7 @@ async def state(request: Request) -> Reply:
             time_us=time_us,
             fingerprint=found,
             pending=pending,
-            kill_switch=ledger.kill_switch or runtime.config.router.kill_switch,
+            kill_switch=ledger.kill_switch,
             spent_usd=ledger.spending.recent(runtime.writer.now_us(), 86_400.0),
         )
     )

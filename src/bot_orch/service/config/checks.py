@@ -137,7 +137,7 @@ def _check_one(config: Config) -> None:
         raise InvalidInputError("config.agents", "is empty", "name at least one agent")
     if len(set(ids)) != len(ids):
         raise InvalidInputError("config.agents", "holds an id twice", "give every agent its own id")
-    named = [("kill_switch", config.router.kill_switch)]
+    named: list[tuple[str, str | None]] = []
     if config.router.alignment is not None:
         named.append(("alignment.reference.agent", config.router.alignment.reference.agent))
     for index, rule in enumerate(config.router.rules):

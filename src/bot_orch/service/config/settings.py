@@ -288,7 +288,6 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    kill_switch: Annotated[str | None, _is("The agent that gets all traffic.")] = None
     budget: Annotated[BudgetConfig, _is("Spending limits.")] = BudgetConfig()
     rules: Annotated[tuple[RuleConfig, ...], _is("Hard rules.")] = ()
     encoder: Annotated[str | None, _is("`builtin` or `wordllama`: the text of a task or chat becomes context.")] = None
@@ -374,7 +373,6 @@ class AuditConfig(_Part, frozen=True, kw_only=True):
 
     rate: Annotated[float, _is("Share of decisions, drawn at random, about which the truth is asked.", 0, 1)]
     by: Annotated[str, _is("Who tells it: `human`, `caller` or the name of a judge.")] = "human"
-    answer_within_s: Annotated[float, _is("Seconds that people have.", 1e-3, _MONTH_S)] = 86_400.0
 
 
 class QueueConfig(_Part, frozen=True, kw_only=True):
@@ -388,9 +386,6 @@ class QueueConfig(_Part, frozen=True, kw_only=True):
 class LimitsConfig(_Part, frozen=True, kw_only=True):
     """Limits on requests and connections, and on what the service keeps in memory."""
 
-    head_bytes: Annotated[int, _is("Bytes of a request's head, which may have 100 headers (431).", 1024, 1_000_000)] = (
-        32_768
-    )
     client_timeout_s: Annotated[
         float,
         _is(
@@ -421,6 +416,7 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
         ),
     ] = 20_000_000
     snapshot_every: Annotated[int, _is("Events between snapshots, at most.", 1)] = 20_000
+    snapshot_tail_s: Annotated[float, _is("Seconds that folding events since the last snapshot may take.", 1e-3)] = 1.0
     grace_s: Annotated[
         float,
         _is(
@@ -429,12 +425,6 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
             3600,
         ),
     ] = 60.0
-
-
-class SnapshotsConfig(_Part, frozen=True, kw_only=True):
-    """When snapshots of the state are written."""
-
-    tail_s: Annotated[float, _is("Seconds that folding the events since the last snapshot may take.", 1e-3)] = 1.0
 
 
 class RetentionConfig(_Part, frozen=True, kw_only=True):
@@ -523,7 +513,6 @@ class Config(_Part, frozen=True, kw_only=True):
     audit: Annotated[AuditConfig | None, _is("Audits of judges.")] = None
     queue: Annotated[QueueConfig, _is("The queue of people.")] = QueueConfig()
     limits: Annotated[LimitsConfig, _is("Limits of the service.")] = LimitsConfig()
-    snapshots: Annotated[SnapshotsConfig, _is("Snapshots of the state.")] = SnapshotsConfig()
     retention: Annotated[RetentionConfig, _is("What becomes of old events.")] = RetentionConfig()
     guardrails: Annotated[tuple[GuardrailConfig, ...], _is("What sees requests and answers.")] = ()
     cache: Annotated[CacheConfig, _is("Answers kept.")] = CacheConfig()

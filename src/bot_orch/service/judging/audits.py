@@ -19,6 +19,7 @@ __all__ = ["PREFIX", "HumanAudits"]
 _log = logging.getLogger("bot_orch.judges")
 #: Prefix of the request that a ticket for an audit belongs to; the rest is the decision's id.
 PREFIX = "audit-"
+_ANSWER_WITHIN_S = 86_400.0
 _TEXT = (
     "Audit. How good is this answer, from 0 (worthless) to 10 (perfect)? Write a number, or accept one of the drafts; "
     "reject it if you cannot tell.\n\n--- request ---\n{question}\n\n--- answer ---\n{answer}"
@@ -47,8 +48,8 @@ class HumanAudits:
         text = _TEXT.format(question=answer.question[-_MOST_CHARACTERS:], answer=answer.text[:_MOST_CHARACTERS])
         params = {"drafts": list(_DRAFTS), "blind": False}
         call = CallRequest(f"{PREFIX}{answer.decision_id}", text, params=params)
-        ticket = await queue.enqueue(call, audit.answer_within_s)
-        await self._wait(ticket, answer, audit.answer_within_s)
+        ticket = await queue.enqueue(call, _ANSWER_WITHIN_S)
+        await self._wait(ticket, answer, _ANSWER_WITHIN_S)
 
     async def resume(self, start: Callable[[str, Awaitable[None]], None]) -> None:
         """After a restart, wait for open tickets again, and log scores that were given but not logged."""

@@ -130,7 +130,7 @@ def narrow(
     found = Eligibility(list(agents))
     if shadows or constraints.shadow:
         found.drop([name for name in shadows if name != constraints.shadow], "shadow only")
-    switch = ledger.kill_switch or settings.kill_switch
+    switch = ledger.kill_switch
     if constraints.chat and switch is None:
         _drop_people(found, constraints, settings, guards=guards)
     if constraints.needs != _NO_NEEDS:

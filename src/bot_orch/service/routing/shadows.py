@@ -56,7 +56,7 @@ def beside(runtime: Runtime, decision: DecisionMade, constraints: RoutingConstra
 
 
 def _stopped(runtime: Runtime) -> bool:
-    switch = runtime.ledger.kill_switch or runtime.config.router.kill_switch
+    switch = runtime.ledger.kill_switch
     return bool(runtime.stopping or switch)
 
 

@@ -25,9 +25,10 @@ from typing import Any
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem, problem_reply
 
-__all__ = ["Connection", "Connections", "connection_of", "most_connections"]
+__all__ = ["HEAD_BYTES", "Connection", "Connections", "connection_of", "most_connections"]
 
 _KEY = "bot_orch.connection"
+HEAD_BYTES = 32_768
 _READ_BYTES = 4_096  # at once; requests sent ahead are parsed before uvicorn stops reading
 _BUFFERED_BYTES = 65_536 + _READ_BYTES  # of a body, before uvicorn stops reading
 _FRAMING = 8  # bytes of chunked encoding around one byte of a body, at most
@@ -207,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
                 body = _FRAMING * _BUFFERED_BYTES
         self._body_open = body > 0
         self._known += size + body + len(scope["method"]) + _LINE_BYTES
-        if size > self._limits.head_bytes or len(headers) > _HEADERS:
+        if size > HEAD_BYTES or len(headers) > _HEADERS:
             raise self._too_large()
 
     async def receive(self, receive: Any) -> Any:
@@ -283,15 +284,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_too_much(self) -> bool:
         """Whether more data was received than the known body and a head allow."""
-        return self._bytes > self._known + self._limits.head_bytes or (not self._owed and self._lines > _HEADERS + 2)
+        return self._bytes > self._known + HEAD_BYTES or (not self._owed and self._lines > _HEADERS + 2)
 
     def _end_if_too_much(self) -> None:
         if self._is_too_much() and not (self._serving or self._closing or self._transport.is_closing()):
             self.end() if self._owed else self._refuse(self._too_large())
 
     def _too_large(self) -> Problem:
-        message = f"the head exceeds {self._limits.head_bytes} bytes or {_HEADERS} headers; send less"
-        return Problem(431, "head_too_large", f"{message}, or raise limits.head_bytes", headers={"connection": "close"})
+        message = f"the head exceeds {HEAD_BYTES} bytes or {_HEADERS} headers; send less"
+        return Problem(431, "head_too_large", message, headers={"connection": "close"})
 
     def _refuse(self, problem: Problem) -> None:
         """Answer, and close a moment later."""
