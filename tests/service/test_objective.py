@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from service_running import until
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.agents.base import Attempt
@@ -268,3 +269,19 @@ def test_default_rewards_certify_nothing(start):
 def test_a_guarantee_that_cannot_be_given_names_its_field(given, field):
     with pytest.raises(InvalidInputError, match=f"config.router.guarantee.{field}"):
         check(parse_config(text(f", guarantee: {{{given}}}").format(database="x", port=1)))
+
+
+def test_a_guarantee_decides_about_answers_that_were_looked_at(start):
+    promise = (
+        ", attempts: 2, checks: [size], guarantee: {{baseline: right, loss_at_most: 0.9}}, objective: {{usd: 20.0}}"
+    )
+    judges = "judges: [{{name: size, kind: regex, settings: {{pattern: '.'}}}}]\n"
+    service = start(text(promise) + judges)
+    found = [service.post("/v1/chat/completions", CHAT) for _ in range(120)]
+    assert {each.status for each in found} == {200}
+    until(lambda: not any(name.startswith("judge ") for name in service.runtime.background))
+    certificate = service.get("/v1/objective").json()["certificate"]
+    assert certificate["rounds"] == 120
+    assert certificate["loss_bound"] <= certificate["credit"]
+    late = [each.headers["x-bot-orch-agent"] for each in found[60:]]
+    assert "left" in late and "right" in late

@@ -273,6 +273,21 @@ def test_a_seen_answer_is_accepted_with_the_control_share_left_and_the_baselines
         router.derive(Task("x"), seen=[small], attempts=1)
 
 
+def test_an_answer_that_was_asked_for_alone_is_accepted_and_counts_once():
+    router = several()
+    Signals(3).play(router, 300, attempts=1)
+    assert router.certificate().rounds == 300
+    rng = np.random.default_rng(1)
+    for number in range(200):
+        first = router.decide(Task(f"s{number}"), combine="surest")
+        second = router.decide(Task(f"s{number}"), seen=[Answer(first.agent, first.id)], combine="surest")
+        assert (second.agent, second.action) == (first.agent, "accept")
+        router.observe(second.id, Outcome.completed(float(rng.random() < 0.9)))
+    found = router.certificate()
+    assert found.rounds == 500
+    assert found.loss_bound < found.credit, "rewards replaced the worst case"
+
+
 def test_the_last_attempt_is_the_baselines():
     names = ["a", "b", "large"]
     router = Orchestrator(names, guarantee=Guarantee("large", 0.5), seed=1)

@@ -558,7 +558,11 @@ class Orchestrator:
             wanted = rounds.numbered(wanted, self._roster, choice.estimate)
             step = rounds.described(wanted, "ask")
             if wanted.seen:
-                p, choice, action = rounds.stepped(engine, parts, found, wanted=wanted, roster=self._roster)
+                asked = self._state.pending.get(wanted.seen[0].decision)
+                counted = asked is not None and asked.attempts == 1
+                p, choice, action = rounds.stepped(
+                    engine, parts, found, wanted=wanted, roster=self._roster, counted=counted
+                )
                 agent = draw(p, self._uniform(counter))
                 step = rounds.described(wanted, action[int(agent)])
         return _decision(

@@ -73,7 +73,7 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
 
 
 def stepped(
-    engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: Round, roster: Roster
+    engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: Round, roster: Roster, counted: bool = False
 ) -> tuple[Floats, Choice, Sequence[str]]:
     """The step after the answers of a round: propensities, the choice's terms, and the action on every agent."""
     choice = found.drawn.choice
@@ -92,7 +92,7 @@ def stepped(
     action = ["ask"] * len(roster.names)
     for place in seen.at.tolist():
         action[place] = "accept"
-    p = _promised(engine, parts, step, wanted=wanted, seen=seen, roster=roster, found=found)
+    p = _promised(engine, parts, step, wanted=wanted, seen=seen, roster=roster, found=found, counted=counted)
     return p, Choice(p, step.estimate, step.exploration), action
 
 
@@ -105,10 +105,12 @@ def _promised(
     seen: Seen,
     roster: Roster,
     found: Proposal,
+    counted: bool,
 ) -> Floats:
     """Propensities of a step under a guarantee: an answer of the baseline is delivered, and one attempt is kept for it.
 
-    A baseline that may not be asked changes nothing.
+    A baseline that may not be asked changes nothing, nor does an answer that was asked for alone (``counted``):
+    the control share was drawn then.
     """
     guarantee, p = engine.settings.guarantee, step.propensities
     if guarantee is None:
@@ -119,6 +121,8 @@ def _promised(
     if eligible is not None and not eligible[index]:
         return p
     left = wanted.attempts - len(wanted.seen)
+    if left < 1 and counted:
+        return p
     if left < 1:
         problem = f"leaves none for {guarantee.baseline}, whose answer the guarantee may need"
         raise InvalidInputError("attempts", problem, "pass in every step of a round how many agents it may ask")

@@ -329,6 +329,9 @@ class Round:
         settings, known = self.runtime.config.router, self.runtime.ledger.router.agents
         seen = tuple(each.answer for name, each in self.candidates.items() if name in known)
         left = 0 if self._spent else settings.attempts - len(self.tried)
+        baseline = settings.guarantee.get("baseline")
+        if baseline is not None and len(self.tried) < settings.attempts and baseline not in self.tried:
+            left = max(left, 1)  # whatever was spent, its answer may be needed
         return Team(seen, max(1, len(seen) + left), settings.combine)
 
     def _remember(self, event: DecisionMade) -> None:
