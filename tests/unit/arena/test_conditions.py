@@ -371,6 +371,35 @@ def test_the_command_writes_a_column_and_a_table(tmp_path: Path) -> None:
     assert "Every choice is the same." in page
 
 
+def test_what_steering_costs_is_on_the_page_and_sets_without_texts_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    matrix = _priced()
+    np.savez(tmp_path / "toy.npz", reward=matrix.reward[:60], cost_usd=matrix.cost_usd[:60], text=matrix.text[:60])
+    np.savez(tmp_path / "plain.npz", reward=matrix.reward[:60])
+    out = tmp_path / "out"
+    words = [
+        "--policies",
+        "ucb1",
+        "--conditions",
+        "steering",
+        "--seeds",
+        "2",
+        "--jobs",
+        "1",
+        "--quiet",
+        "--out",
+        str(out),
+    ]
+    assert main(["arena", str(tmp_path / "toy.npz"), str(tmp_path / "plain.npz"), *words]) == 0
+    assert "plain.npz: has no text, so the condition steering is not played there" in capsys.readouterr().err
+    assert "<th>toy, ucb1</th>" in (out / "index.html").read_text()
+    rows = list(csv.DictReader((out / "arena.csv").read_text().splitlines()))
+    assert {row["dataset"] for row in rows if row["condition"] == "steering"} == {"toy"}
+    assert {"steered", "unsteered", "reward_change", "cost_usd_change"} <= {row["metric"] for row in rows}
+
+
 def test_the_benchmark_prints_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     script = Path(__file__).parents[3] / "benchmarks" / "arena.py"

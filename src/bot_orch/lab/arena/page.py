@@ -194,7 +194,8 @@ def _conditions_part(results: Results) -> str:
         parts.append(f"<h3>{escape(title)}</h3><p>{escape(about[:1].upper() + about[1:])}.</p>")
         table = normalised_under(results, order, condition)
         policies = list(dict.fromkeys(policy for values in table.values() for policy in values))
-        parts += [_normalised_table(table, policies, mean=True), _unchanged(results, order, condition)]
+        remarks = [_unchanged(results, order, condition), _steered(results, order, condition)]
+        parts += [_normalised_table(table, policies, mean=True), *remarks]
     return "".join(parts) + "</section>"
 
 
@@ -210,6 +211,23 @@ def _unchanged(results: Results, order: str, condition: str) -> str:
     other = [f"{escape(policy)} {1.0 - np.mean(v):.3f}" for policy, v in shares.items() if min(v) < 1.0]
     text = f"Share of rounds chosen otherwise: {', '.join(other)}." if other else "Every choice is the same."
     return f"<p>Against the run without restarts: {text}</p>"
+
+
+def _steered(results: Results, order: str, condition: str) -> str:
+    """What steering costs, by data set and policy."""
+    lines = []
+    for (dataset, stage, policy), payload in results.items():
+        found = {name: float(np.mean(values)) for name, values in payload["metrics"].items() if len(values)}
+        if stage_of(stage) == (order, condition) and "steered" in found:
+            dollars = f"<td>{found['cost_usd_change']:+.3g}</td>" if "cost_usd_change" in found else "<td></td>"
+            lines.append(
+                f"<tr><th>{escape(dataset)}, {escape(policy)}</th><td>{_two_digits(found['unsteered'])}</td>"
+                f"<td>{_two_digits(found['steered'])}</td><td>{found['reward_change']:+.4f}</td>{dollars}</tr>"
+            )
+    if not lines:
+        return ""
+    head = "<th>target's share of attacked prompts</th><th>with suffix</th><th>reward per task</th><th>dollars</th>"
+    return scroll_box(f"<table><tr><th></th>{head}</tr>{''.join(lines)}</table>")
 
 
 def _shaded(values: Any, best: bool) -> str:
