@@ -34,9 +34,8 @@ from _harness import Bench
 from bot_orch.core.events import Event, FeedbackGiven, as_recorded, record_decision, record_task
 from bot_orch.log.events import encode_event
 from bot_orch.log.ids import time_ordered_id
-from bot_orch.log.ledger import Ledger, fold, snapshot_due
+from bot_orch.log.ledger import Ledger, change_to, fold, snapshot_due
 from bot_orch.log.log import Row
-from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import make_orchestrator
 from bot_orch.service.config import Config, load_config

@@ -8,8 +8,8 @@ from service_running import BASE, until
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
+from bot_orch.log.purging import stored_texts
 from bot_orch.log.stores.open import open_file
-from bot_orch.log.texts import stored_texts
 from bot_orch.log.verification import replay
 
 PERSON = "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"

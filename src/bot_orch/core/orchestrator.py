@@ -16,7 +16,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_count, check_number, check_seconds, check_text
-from bot_orch.core import audits, outcome_learning, rounds
+from bot_orch.core import outcome_learning, rounds
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.patience import PatienceRule, patience_share
@@ -799,13 +799,15 @@ class Orchestrator:
         state, roster, engine = self._state, self._roster, self._engine
         again = not audit and bool(state.provisional) and self.is_provisional(decision_id)
         if state.verdicts and not again and isinstance(decision_id, str) and decision_id in state.verdicts:
-            audits.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
+            outcome_learning.second_verdict(
+                engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit
+            )
             return
         decision = self._awaited(decision_id, outcome, audit=audit)
         if decision_id in state.used:
             outcome = state.used[decision_id].added_to(outcome)
         if audit:
-            audits.check_audit(decision)
+            outcome_learning.check_audit(decision)
         if outcome.output is not None:
             engine = engine.choosing(outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
@@ -827,7 +829,7 @@ class Orchestrator:
             self._note_restart(decision)
         compared = again and decision_id not in state.verdicts
         if decision.audit and not compared and reward is not None and outcome_learning.is_verdict(outcome, reward):
-            audits.keep(state, decision, reward, audit=audit)
+            outcome_learning.keep_verdict(state, decision, reward, audit=audit)
 
     def _end_round(self, decision: Decision, outcome: Outcome, *, default: bool) -> tuple[str, Outcome]:
         """Learn the outcome of a round; returns the id of its first decision and what the round earned.
@@ -866,9 +868,9 @@ class Orchestrator:
         decision, engine = self._pending(decision_id), self._engine.comparing("output", output)
         if decision_id in self._state.shown:
             raise InvalidInputError("output", "is known already", "report the output of a decision once")
-        raw = audits.read_output(engine, output)
+        raw = outcome_learning.read_output(engine, output)
         self._use(engine)
-        if audits.see_output(engine, self._state, self._roster, decision=decision, raw=raw):
+        if outcome_learning.see_output(engine, self._state, self._roster, decision=decision, raw=raw):
             self._note_restart(decision)
 
     def _note_restart(self, decision: Decision) -> None:

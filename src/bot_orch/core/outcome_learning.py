@@ -1,4 +1,4 @@
-"""Learning from the outcome of one decision, replacing its silence if that was counted before."""
+"""Learning from one decision: its outcome, in place of its silence if that was counted before, output and usage."""
 
 from __future__ import annotations
 
@@ -16,17 +16,33 @@ from bot_orch.core.completion.silences import PROVISIONAL, Silence, remember
 from bot_orch.core.engine import Details, Engine
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Settings
-from bot_orch.core.state import MeasuredUsage, State
+from bot_orch.core.state import FirstVerdict, MeasuredUsage, State
 from bot_orch.core.text import numbers_of
+from bot_orch.errors import InvalidInputError
 from bot_orch.numerics.choice import indices
 from bot_orch.policies.base import Feedback
-from bot_orch.types import Decision, Outcome
+from bot_orch.types import Decision, Measure, Outcome
 
-__all__ = ["FORGOTTEN", "Reading", "feedback", "is_fresh", "is_verdict", "learn", "overdue", "see_usage"]
+__all__ = [
+    "FORGOTTEN",
+    "Reading",
+    "check_audit",
+    "feedback",
+    "is_fresh",
+    "is_verdict",
+    "keep_verdict",
+    "learn",
+    "overdue",
+    "read_output",
+    "second_verdict",
+    "see_output",
+    "see_usage",
+]
 
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
 _NOTHING = Details()
+_MOST_VERDICTS = 4096  # first verdicts that wait for their second one
 _WITHDRAWN = 32  # lessons that one report takes back at most
 
 
@@ -72,7 +88,7 @@ def learn(
     earlier, part = read.earlier, state.parts["completion"]
     undone = None
     if earlier is not None and is_fresh(engine, state, index, decision=decision):
-        undone = earlier.taken
+        undone = earlier.effect
         engine.completion.undo(part, index, undone)
     taken = engine.completion.take(part, index, outcome, reward=read.reward, default=read.default, earlier=undone)
     paid = earlier is not None and earlier.paid
@@ -117,7 +133,7 @@ def _account(
 ) -> None:
     """Count the reward of a decision for the guarantee; default rewards and silence stay the worst case."""
     known = is_verdict(outcome, read.reward) and not read.default
-    counted = read.again and read.earlier is not None and read.earlier.taken.default is None
+    counted = read.again and read.earlier is not None and read.earlier.effect.default is None
     engine.account(
         state.parts,
         roster.names,
@@ -125,7 +141,7 @@ def _account(
         propensities=roster.place(decision, decision.propensities),
         estimate=roster.place(decision, decision.terms.estimate),
         reward=_number(read.reward if known else None),
-        before=_number(read.earlier.taken.lesson if counted and read.earlier is not None else None),
+        before=_number(read.earlier.effect.lesson if counted and read.earlier is not None else None),
     )
 
 
@@ -137,13 +153,13 @@ def _withdraw(engine: Engine, state: State, roster: Roster) -> None:
     excess, left = completion.excess(part), _WITHDRAWN
     for key, kept in state.provisional.items() if excess.max() >= 1.0 else ():
         index = roster.index.get(kept.decision.agent, -1)
-        if index < 0 or excess[index] < 1.0 or kept.taken.default is None or kept.taken.lesson is None:
+        if index < 0 or excess[index] < 1.0 or kept.effect.default is None or kept.effect.lesson is None:
             continue
         if is_fresh(engine, state, index, decision=kept.decision):
-            lesson = feedback(engine, roster, kept.decision, reward=_number(kept.taken.lesson))
+            lesson = feedback(engine, roster, kept.decision, reward=_number(kept.effect.lesson))
             if isfinite(lesson.reward[index]):  # else it was made with other features
                 engine.policy.withdraw(state.parts["policy"], lesson)
-        state.provisional[key] = replace(kept, taken=completion.withdrawn(part, index, kept.taken))
+        state.provisional[key] = replace(kept, effect=completion.withdrawn(part, index, kept.effect))
         excess[index], left = excess[index] - 1.0, left - 1
         if left == 0 or excess.max() < 1.0:
             return
@@ -173,6 +189,53 @@ def see_usage(
     engine.see_usage(state.parts, agent, learned, context=context)
     if charged:
         engine.charge(state.parts, roster.names, agent, learned, context=context)
+
+
+def check_audit(decision: Decision) -> None:
+    """Refuse the truth about a decision that is not marked for an audit."""
+    if not decision.audit:
+        problem = f"is True, and decision {decision.id} is not marked for an audit"
+        raise InvalidInputError("audit", problem, "pass audit=True only where decision.audit is True, see audit_rate")
+
+
+def keep_verdict(state: State, decision: Decision, reward: float, *, audit: bool) -> None:
+    """Store the first verdict on an audited decision; the oldest is dropped if too many wait for their second."""
+    verdicts = state.verdicts
+    verdicts[decision.id] = FirstVerdict(decision.agent, decision.key.counter + 1, reward=reward, audit=audit)
+    if len(verdicts) > _MOST_VERDICTS:
+        del verdicts[next(iter(verdicts))]
+
+
+def second_verdict(
+    engine: Engine, state: State, roster: Roster, *, decision_id: str, outcome: Outcome, audit: bool
+) -> None:
+    """Learn the second verdict on an audited decision, which only affects the bias."""
+    first = state.verdicts[decision_id]
+    if first.audit == audit:
+        problem = "has been audited" if audit else "has its outcome"
+        raise InvalidInputError("decision_id", problem, "report the judge's outcome and the truth once each")
+    index, model = roster.index.get(first.agent), engine.settings.reward
+    found = None if index is None else model.read(state.parts["reward"], index, outcome)
+    del state.verdicts[decision_id]
+    state.seq += 1
+    if index is not None and found is not None and engine.audits.rate:
+        judge, truth = (first.reward, found) if audit else (found, first.reward)
+        engine.compare(state.parts, np.array(index), first.round, judge=np.array(judge), truth=np.array(truth))
+
+
+def read_output(engine: Engine, output: Measure) -> Floats | None:
+    """The output as the alignment compares it."""
+    return None if engine.alignment is None else engine.alignment.outcomes_of(Outcome.completed(0.0, output=output))
+
+
+def see_output(engine: Engine, state: State, roster: Roster, *, decision: Decision, raw: Floats | None) -> bool:
+    """Learn the output of a pending decision; returns whether an alarm restarted its agent."""
+    state.shown[decision.id] = None
+    state.seq += 1
+    index = roster.index.get(decision.agent)
+    if index is None or raw is None:
+        return False
+    return engine.see_outputs(state.parts, roster.names, np.array(index), raw=raw, t=decision.key.counter + 1)
 
 
 def is_verdict(outcome: Outcome, reward: float | None) -> bool:
@@ -234,7 +297,7 @@ def _learned(
     )
     if read.earlier is None:
         return replace(learned, estimate=roster.place(decision, decision.terms.estimate))
-    before = Details(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.taken.exit.completed))
+    before = Details(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.effect.exit.completed))
     return replace(learned, earlier=before)
 
 
@@ -255,9 +318,9 @@ def _context(settings: Settings, decision: Decision) -> Floats | None:
 
 def _replaced(engine: Engine, roster: Roster, decision: Decision, *, earlier: Silence) -> tuple[Feedback, float] | None:
     """The lesson that the silence counted as, and its position; None if it gave no lesson."""
-    if earlier.taken.lesson is None:
+    if earlier.effect.lesson is None:
         return None
-    return feedback(engine, roster, decision, reward=_number(earlier.taken.lesson)), earlier.position
+    return feedback(engine, roster, decision, reward=_number(earlier.effect.lesson)), earlier.position
 
 
 def _number(lesson: float | None) -> Floats:

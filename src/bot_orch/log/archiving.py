@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -18,13 +17,13 @@ from bot_orch.log import archive
 from bot_orch.log.archive import NOTHING_BEFORE, chained, first_since, parquet, read_rows, read_segment, segments, spans
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.log import ArchiveRecord, Row
+from bot_orch.log.purging import open_tickets
 from bot_orch.log.stores.open import check_database, is_url, open_file, open_url
 from bot_orch.log.stores.postgres.log import PostgresLog
-from bot_orch.log.stores.postgres.rewrite import PostgresRemoval, RemovalBusyError, removal
+from bot_orch.log.stores.postgres.rewrite import RemovalBusyError, removal
 from bot_orch.log.stores.sqlite.log import SqliteLog
-from bot_orch.log.texts import open_tickets
 
-__all__ = ["BUSY", "Job", "Moved", "main", "move_events", "removing"]
+__all__ = ["BUSY", "Job", "Moved", "main", "move_events"]
 
 BUSY = 75
 """Exit status of the process while another one moves events of the log."""
@@ -75,7 +74,7 @@ def move_events(
     try:
         if not delete:
             return _copy(log, folder, before_us, progress)
-        with removing(log) as target:
+        with removal(log) as target:
             moved = _copy(log, folder, before_us, progress)
             if moved.events and moved.record is not None:
                 target.note_archive(moved.record, moved.base)
@@ -172,16 +171,6 @@ def _check_others(log: SqliteLog | PostgresLog, files: dict[int, Path], done: in
 
 def _foreign(problem: str) -> InvalidInputError:
     return InvalidInputError("FOLDER", problem, "use an empty folder, or that of this log")
-
-
-@contextmanager
-def removing(log: SqliteLog | PostgresLog) -> Iterator[SqliteLog | PostgresRemoval]:
-    """Lock the archive of a log for changes."""
-    if isinstance(log, PostgresLog):
-        with removal(log) as target:
-            yield target
-    else:
-        yield log
 
 
 def main(given: bytes) -> tuple[int, bytes]:

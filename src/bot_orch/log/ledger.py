@@ -26,7 +26,10 @@ from bot_orch.core.events import (
     TaskSubmitted,
 )
 from bot_orch.core.orchestrator import Applied, Orchestrator
-from bot_orch.core.state import CapturedState, State
+from bot_orch.core.settings import Settings
+from bot_orch.core.state import CapturedState, State, agent_to_dict
+from bot_orch.core.text import carried_over
+from bot_orch.core.warm import WarmStart
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.archive import whole
 from bot_orch.log.judgements import Judgements
@@ -38,6 +41,7 @@ from bot_orch.types import Decision, Outcome
 __all__ = [
     "UNFIT",
     "Ledger",
+    "change_to",
     "encoded",
     "fingerprint",
     "fold",
@@ -309,3 +313,31 @@ def fingerprint(captured: dict[str, Any]) -> str:
 def _plain(captured: dict[str, Any]) -> bytes:
     head, state = captured["router"]
     return msgspec.msgpack.encode({**captured, "router": (head, state.to_dict())})
+
+
+def change_to(router: Orchestrator | None, wanted: Orchestrator, engine: str = ENGINE) -> Configured | None:
+    """The event that changes ``router`` to the settings of ``wanted``; ``None`` if nothing changes.
+
+    ``engine`` is the one that the log names so far; a newer one is written down too.
+    """
+    if router is None:
+        return Configured(wanted.to_json(), engine=ENGINE)
+    old, new = router.settings, _completed(wanted.settings, router)
+    if old.spec() == new.spec() and _by_id(router) == _by_id(wanted) and engine == ENGINE:  # measures have no equality
+        return None
+    document = Orchestrator.from_settings(new, wanted.members).to_json()
+    return Configured(document, keep_learned=old.learned_under() == new.learned_under(), engine=ENGINE)
+
+
+def _by_id(router: Orchestrator) -> dict[str, Any]:
+    return {agent.id: agent_to_dict(agent) for agent in router.members}
+
+
+def _completed(settings: Settings, router: Orchestrator) -> Settings:
+    """Settings completed by what the router inferred from its first task and measure."""
+    settings = carried_over(settings, router.settings)
+    if isinstance(router.policy, WarmStart) and router.policy.policy == settings.policy:
+        settings = replace(settings, policy=router.policy)  # a warm start is learned, not configured
+    if settings.alignment is not None or router.alignment is None:
+        return settings
+    return replace(settings, alignment=replace(router.alignment, units=settings.chosen_units()))

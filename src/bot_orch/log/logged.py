@@ -23,9 +23,8 @@ from bot_orch.core.teams import CombineRule
 from bot_orch.core.warm import most_lessons
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
-from bot_orch.log.ledger import fold
+from bot_orch.log.ledger import change_to, fold
 from bot_orch.log.log import Log, Row
-from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.open import open_file
 from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
 

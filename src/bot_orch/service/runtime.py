@@ -18,9 +18,8 @@ from bot_orch.clock import Clock, SystemClock
 from bot_orch.core.events import AttemptEnded, Censored, Controlled, Event, FeedbackGiven, Noted
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError
-from bot_orch.log.ledger import Ledger
+from bot_orch.log.ledger import Ledger, change_to
 from bot_orch.log.log import Log
-from bot_orch.log.reconfigure import change_to
 from bot_orch.log.rollout import CONFIG_REF, CONFIG_VERSION
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog

@@ -12,9 +12,8 @@ from bot_orch import Orchestrator, Task
 from bot_orch.cli import main
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import Configured, DecisionMade, EventMismatchError
-from bot_orch.log.ledger import Ledger, fold
+from bot_orch.log.ledger import Ledger, change_to, fold
 from bot_orch.log.log import Snapshot
-from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.log.verification import replay

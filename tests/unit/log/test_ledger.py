@@ -22,8 +22,7 @@ from bot_orch.core.events import (
 )
 from bot_orch.errors import StateFormatError
 from bot_orch.log.events import decode_event, encode_event
-from bot_orch.log.ledger import Ledger, fold
-from bot_orch.log.reconfigure import change_to
+from bot_orch.log.ledger import Ledger, change_to, fold
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
 from bot_orch.transport import ZeroOneLabels

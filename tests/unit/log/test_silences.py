@@ -7,8 +7,7 @@ from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.core.events import AttemptEnded, Censored, EventMismatchError, FeedbackGiven
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.shadow import follow
-from bot_orch.log.ledger import fold
-from bot_orch.log.reconfigure import change_to
+from bot_orch.log.ledger import change_to, fold
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
 

@@ -21,9 +21,8 @@ from bot_orch.core.events import (
     record_task,
 )
 from bot_orch.core.state import decision_from_dict
-from bot_orch.log.ledger import Ledger, encoded, fingerprint, fold
+from bot_orch.log.ledger import Ledger, change_to, encoded, fingerprint, fold
 from bot_orch.log.log import Snapshot
-from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.types import Outcome

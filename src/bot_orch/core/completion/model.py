@@ -39,8 +39,6 @@ __all__ = [
     "Exit",
     "OutcomeEffect",
     "OutcomeMeaning",
-    "taken_from_list",
-    "taken_to_list",
 ]
 
 #: ``reward``: a lesson as given. ``zero``: a lesson of zero. ``silence``: a share of one. ``time``: no reward yet.
@@ -95,6 +93,16 @@ class OutcomeEffect(NamedTuple):
     share: float = 0.0
     exit: Exit = Exit(2, -1)
     default: float | None = None
+
+    def to_list(self) -> list[Any]:
+        """JSON values; :meth:`from_list` is the inverse."""
+        return [self.lesson, self.share, *self.exit, *([] if self.default is None else [self.default])]
+
+    @classmethod
+    def from_list(cls, values: Sequence[Any]) -> OutcomeEffect:
+        """The inverse of :meth:`to_list`."""
+        lesson, share, cause, at, silent, *default = values
+        return cls(lesson, share, Exit(cause, at, silent), *default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,15 +375,3 @@ def _with_untimed(exits: Floats, reward: Floats, untimed: Floats, *, shape: Floa
 
 def _is_timeout(outcome: Outcome) -> bool:
     return (outcome.reason or "").strip().lower() == "timeout"
-
-
-def taken_to_list(taken: OutcomeEffect) -> list[Any]:
-    """JSON values; :func:`taken_from_list` is the inverse."""
-    default = [] if taken.default is None else [taken.default]
-    return [taken.lesson, taken.share, *taken.exit, *default]
-
-
-def taken_from_list(values: Sequence[Any]) -> OutcomeEffect:
-    """The inverse of :func:`taken_to_list`."""
-    lesson, share, cause, at, silent, *default = values
-    return OutcomeEffect(lesson, share, Exit(cause, at, silent), *default)

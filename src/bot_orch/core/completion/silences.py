@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import nan_for_null, null_for_nan
-from bot_orch.core.completion.model import OutcomeEffect, taken_from_list, taken_to_list
+from bot_orch.core.completion.model import OutcomeEffect
 from bot_orch.types import Decision, RandomKey, Terms
 
 __all__ = ["PROVISIONAL", "REMEMBERED", "Silence", "remember", "silence_from_dict", "silence_to_dict"]
@@ -25,8 +25,8 @@ class Silence:
     ----------
     decision
         What learning needs of it; other terms of its scores are zero.
-    taken
-        What its silence changed.
+    effect
+        What its outcome changed, to be undone.
     position
         Number of the agent's lessons when this one was learned.
     paid
@@ -40,7 +40,7 @@ class Silence:
     """
 
     decision: Decision
-    taken: OutcomeEffect
+    effect: OutcomeEffect
     _: KW_ONLY
     position: float
     paid: bool
@@ -71,7 +71,7 @@ def silence_to_dict(silence: Silence) -> dict[str, Any]:
         "features": null_for_nan(decision.features),
         **({"claims": claims} if claims else {}),
         **({"encoder": decision.encoder} if decision.encoder else {}),
-        "taken": taken_to_list(silence.taken),
+        "taken": silence.effect.to_list(),
         "position": silence.position,
         "paid": silence.paid,
         **({"shown": True} if silence.shown else {}),
@@ -99,9 +99,9 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
         document.get("encoder", ""),
         audit=document.get("audit", False),
     )
-    taken, shown = taken_from_list(document["taken"]), document.get("shown", False)
+    effect, shown = OutcomeEffect.from_list(document["taken"]), document.get("shown", False)
     rest = {"position": document["position"], "paid": document["paid"], "shown": shown}
-    return Silence(decision, taken, **rest, elapsed_s=document.get("elapsed_s"), judge=document.get("judge", ""))
+    return Silence(decision, effect, **rest, elapsed_s=document.get("elapsed_s"), judge=document.get("judge", ""))
 
 
 def _slim(decision: Decision) -> Decision:

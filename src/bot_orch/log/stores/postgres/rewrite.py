@@ -10,6 +10,7 @@ from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.log import ArchiveRecord
 from bot_orch.log.stores.postgres.connect import QUERIES, connect, reaching
 from bot_orch.log.stores.postgres.log import PostgresLog, escape
+from bot_orch.log.stores.sqlite.log import SqliteLog
 
 __all__ = ["PostgresRemoval", "RemovalBusyError", "check_unused", "removal", "rewrite"]
 
@@ -86,8 +87,14 @@ class PostgresRemoval:
 
 
 @contextmanager
-def removal(log: PostgresLog) -> Iterator[PostgresRemoval]:
-    """Delete rows of a log under a lock; raises :class:`RemovalBusyError` while another process holds it."""
+def removal(log: SqliteLog | PostgresLog) -> Iterator[SqliteLog | PostgresRemoval]:
+    """Delete rows of a log under a lock; raises :class:`RemovalBusyError` while another process holds it.
+
+    A log in a file has one writer anyway.
+    """
+    if isinstance(log, SqliteLog):
+        yield log
+        return
     with reaching():
         connection = connect(log.url, autocommit=True)
     try:
