@@ -9,12 +9,15 @@ Members, all with state of fixed size:
 - ``near``: kernel regression of the residuals of ``linear`` on the outcomes kept;
 - ``claims``: what an agent states of itself, recalibrated per agent.
 
-A kind of task has an effect common to all agents (its difficulty), in which agents with a mean reward close to 0 or 1
-take less part. It is estimated by best linear unbiased prediction, so that what a single agent shows of a kind is
-partly the kind's and partly its own. Members are weighted by a prior against those that read features, and by their
-predictive likelihood.
+The estimate is the weighted mean of the members. A member's weight is its predictive likelihood on recent outcomes
+times a prior, which is smaller for members that read features.
 
-Arrays below have the shape ``(B, ...)``: a batch of B routers, or one.
+``kinds`` separates how hard a kind of task is for every agent (its difficulty) from how good one agent is at it: a
+mixed model with an effect per kind and one per kind and agent, estimated by best linear unbiased prediction. The
+difficulty moves agents with a mean reward near 0 or 1 less than the others, as on a logistic curve.
+
+Arrays have the shape ``(B, ...)``: B routers that learn side by side in an experiment, one router in production. M is
+the number of agents, K the number of kinds, d the number of features.
 """
 
 from __future__ import annotations
@@ -73,20 +76,21 @@ _ATOMS = ndtri(0.5 + 0.5 * (np.arange(64) + 0.5) / 64.0)  # of |Z|, Z standard n
 
 @dataclass(frozen=True, slots=True)
 class Auto(Policy):
-    """Coupled RandUCB over the mixture; see the module.
+    """Coupled RandUCB over a mixture of reward models; the members are described at the top of the module.
 
-    An agent's score is its estimate, minus its penalty, plus a random multiple of its standard deviation, the same
-    multiple for all agents (:func:`coupled_randucb`). Agents without outcomes are tried first, but by round t no more
-    than about 2 sqrt(t) of them, and none whose penalty exceeds what it could earn. The multiple falls with the number
-    of agents. The exploration bonus includes the cost times the weight of the prior; otherwise an expensive agent would
-    not be tried.
+    The score of an agent is its estimate, minus its penalty, plus a random multiple of its standard deviation: one
+    draw per round, the same for all agents (:func:`coupled_randucb`). With more than six agents the multiple becomes
+    smaller. Agents without outcomes are tried first: by round t about 2 sqrt(t) of them at most, and only where a
+    reward of 1 minus the penalty would exceed the best estimate. The first outcomes of an agent are explored as if it
+    cost nothing; otherwise an expensive agent would never be tried.
 
-    Features are read after :meth:`rebase` only, which the preparation of context in ``core`` calls.
+    Members that read features take part once :meth:`rebase` was called; the preparation of context in
+    :mod:`bot_orch.core.context` does so.
 
     Parameters
     ----------
     scale
-        Degree of optimism: the root mean square of that random multiple for up to six agents.
+        Degree of optimism: the root mean square of the random multiple with up to six agents.
     forgetting
         Whether to include the member ``recent``, to forget quickly when errors rise and, for tasks without features, to
         look again at an agent that was not asked for long.
@@ -153,7 +157,7 @@ class Auto(Policy):
         return {**state, **fits}
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """Probability of having the largest randomised upper confidence bound."""
+        """Propensities: each agent's probability of having the largest randomised upper confidence bound."""
         s, shape = _View(state), state["count"].shape
         given = situation
         claims = None if given.claims is None else _rows(given.claims, s)
@@ -202,7 +206,7 @@ class Auto(Policy):
             self._learn(s, index, reward[s.i, index], x, claims, t=f.t, own=own)
 
     def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
-        """Set the clusters, and refit all members that read features to the stored outcomes."""
+        """Replace the centres of the kinds, and fit the members that read features again to the kept outcomes."""
         s, x, n = _View(state), rows.features, len(rows.agent)
         s.centers[0], s.based[:] = centers, 1.0
         kind = _kinds(x, s.centers[0])
@@ -236,11 +240,11 @@ class Auto(Policy):
 
     @property
     def can_revise(self) -> bool:
-        """True: the data of all members can be revised; their weights keep the error of the earlier lesson."""
+        """True: a reward can be replaced in the data of every member; the members' weights are not recomputed."""
         return True
 
     def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
-        """Change a past reward of one agent in every member; in ``recent`` it keeps fading."""
+        """Replace a past reward of one agent in every member; in ``recent`` with the weight that is left of it."""
         agent = int(new.agent)
         change = float(new.reward[agent] - old.reward[agent])
         s = _View(state)
@@ -256,7 +260,7 @@ class Auto(Policy):
 
     @property
     def can_withdraw(self) -> bool:
-        """Like :attr:`can_revise`; in ``recent`` and ``claims`` a lesson stays until it fades."""
+        """True, except in ``recent`` and ``claims``: there a reward stays until it fades."""
         return True
 
     def withdraw(self, state: Arrays, old: Feedback) -> None:
@@ -289,7 +293,10 @@ class Auto(Policy):
         return self.scale * float(min(1.0, (SMALL_TEAM / m) ** TEAM_POWER))
 
     def _doubt(self, s: _View, location: Floats, t: int, eligible: Bools | None) -> Floats:
-        """Allocation of the floor: normal likelihood of being best, with a variance that grows in unseen rounds."""
+        """Where the floor explores: in proportion to each agent's likelihood of being better than the leader.
+
+        The likelihood is normal; its variance falls with the number of outcomes and grows in rounds without one.
+        """
         score = location if eligible is None else np.where(eligible, location, -np.inf)
         best = _max(score, axis=1, keepdims=True)
         variance = 1.0 / np.maximum(s.count, 0.5) + STALE / s.m * np.maximum(t - s.last, 0.0)
@@ -310,7 +317,7 @@ class Auto(Policy):
         t: int,
         own: Ints | None = None,
     ) -> None:
-        """Learn one outcome per router; rows are stored for routers in ``own`` (default: all)."""
+        """Learn one outcome per router; ``near`` keeps it for the routers in ``own`` (default: all)."""
         at = (s.i, agent)
         (value, _), w = _predict(s, x, claims, self.forgetting, spread=False)
         errors = reward[:, None] - value[s.i, :, agent]
@@ -373,21 +380,21 @@ class _View:
 
     @property
     def trusted(self) -> tuple[Floats, Floats]:
-        """See :func:`_trusted`; once per view, before anything is learned."""
+        """See :func:`_trusted`; computed once per view, before anything is learned."""
         found = self.__dict__.get("_trusted")
         if found is None:
             found = self.__dict__["_trusted"] = _trusted(self)
         return found
 
     def kind(self, x: Floats) -> Ints:
-        """Cluster of the task, (B,); cached, as a view is about one task."""
+        """Kind of the task, (B,); computed once, as a view is about one task."""
         found = self.__dict__.get("_kind")
         if found is None:
             found = self.__dict__["_kind"] = _kinds_of(x, self.centers)
         return found
 
     def design(self, x: Floats) -> Any:
-        """See :func:`_design`; once per view."""
+        """See :func:`_design`; computed once per view."""
         found = self.__dict__.get("_design")
         if found is None:
             found = self.__dict__["_design"] = _design(x)
@@ -440,9 +447,10 @@ def _weights(s: _View, forgetting: bool, features: bool, stated: Bools | None) -
 def _predict(
     s: _View, x: Floats | None, claims: Floats | None, forgetting: bool, *, spread: bool = True
 ) -> tuple[Floats, Floats]:
-    """Value and variance relative to the noise, (2, B, members, M), and the members' weights.
+    """Predictions of the members, and the members' weights (B, members).
 
-    Without ``spread`` variances that take time are left out.
+    Predictions are (2, B, members, M): the expected reward, and its variance in units of the noise. Without ``spread``
+    the variances of ``linear`` and ``near`` are left out, which saves time.
     """
     stating = None if claims is None else np.asarray(np.isfinite(claims).any(axis=1))
     w = _weights(s, forgetting, x is not None, stating)
@@ -534,16 +542,16 @@ def _flat(s: _View, slope: Floats | None = None) -> tuple[Floats, Floats]:
 
 
 def _slope(s: _View) -> Floats:
-    """Sensitivity of agents to a cluster's difficulty, (B, M): the slope of a logistic curve at their mean reward."""
+    """How far difficulty moves each agent, (B, M): the slope of a logistic curve at its mean reward."""
     count, total = s.trusted
     mean = (total + 0.5 * POPULATION) / (count + POPULATION)
     return np.minimum(np.maximum(4.0 * mean * (1.0 - mean), 0.1), 1.0)
 
 
 def _difficulty(counts: Floats, totals: Floats, flat: Floats, slope: Floats) -> Floats:
-    """Effect of clusters common to all agents, (B, K), from counts and totals (B, M, K).
+    """Difficulty of the kinds, (B, K): the effect of a kind that all agents share, from counts and totals (B, M, K).
 
-    It is the best linear unbiased prediction in a model with an effect per kind and one per kind and agent.
+    Best linear unbiased prediction in a mixed model with an effect per kind and one per kind and agent.
     """
     weight = counts * KIND / (counts + KIND)
     rest = totals / np.maximum(counts, 1.0) - flat[..., None]
@@ -553,9 +561,10 @@ def _difficulty(counts: Floats, totals: Floats, flat: Floats, slope: Floats) -> 
 
 
 def _center(s: _View) -> None:
-    """Centre the difficulty over all outcomes, so that means describe agents and difficulty the clusters.
+    """Centre the difficulties: their mean over all outcomes becomes zero.
 
-    Otherwise the two drift apart, and agents with few outcomes, which take part most, look bad everywhere.
+    Only the sum of an agent's mean and the difficulty is observed. Without the constraint both drift in opposite
+    directions, and agents with few outcomes, whose estimate follows the difficulty most, look bad for every kind.
     """
     share = _sum(s.kind_count, axis=1)
     mean = _sum(share * s.difficulty, axis=1) / np.maximum(_sum(share, axis=1), 1.0)
@@ -572,7 +581,10 @@ def _kinds_of(x: Floats, centers: Floats) -> Ints:
 
 
 def _newcomers(count: Floats, location: Floats, penalty: Floats, t: int, eligible: Bools | None) -> Bools | None:
-    """Agents (B, M) to be tried now: without outcomes, worth trying, and not too many for the number of rounds."""
+    """Which agents without outcomes are tried now, (B, M); None if there are none.
+
+    Only those that could exceed the best estimate, and none while 2 sqrt(t) + 1 agents have been tried by round t.
+    """
     tried = count > 0.0
     if tried.all():
         return None
@@ -612,7 +624,10 @@ def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None)
 
 
 def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
-    """Update noise, evidence and the averages of squared errors; returns where the world has changed."""
+    """Update noise level, members' evidence and moving averages of squared errors.
+
+    Returns in which routers (B,) a change was detected: the short average is far above the long one.
+    """
     mixed = _sum(w * errors, axis=1)
     square = mixed * mixed
     levels, rate = s.levels, 1.0 / (s.learned[:, None] + 10.0)
@@ -631,7 +646,10 @@ def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
 
 
 def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None:
-    """Count outcomes of agents not asked for a long time separately; later the two estimates are merged."""
+    """Count the outcomes of an agent that was not asked for long separately: a look at what it earns today.
+
+    After 20 outcomes the look ends. If the agent was clearly better than before, they replace its earlier outcomes.
+    """
     stale = (t - s.last[at] > GRACE) & (s.count[at] > 0.0)
     looked = np.where(stale, 0.0, s.look_count[at])
     active = stale | (looked > 0.0)
@@ -649,7 +667,7 @@ def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None
 
 
 def _trusted(s: _View) -> tuple[Floats, Floats]:
-    """Count and total of the agents' outcomes, (B, M) each; from the recheck where that is larger."""
+    """Count and total of the agents' outcomes, (B, M) each; during a look those of the look, if it does better."""
     if not np.count_nonzero(s.look_count):
         return s.count, s.total
     mean = s.total / np.maximum(s.count, 1.0)
@@ -660,7 +678,7 @@ def _trusted(s: _View) -> tuple[Floats, Floats]:
 
 
 def _forget(s: _View, changed: Bools) -> None:
-    """Discount what all members know where a change was detected."""
+    """Discount the outcomes behind every member in the routers where a change was detected."""
     for b in np.flatnonzero(changed):
         everybody = (np.full(s.m, b), np.arange(s.m))
         _discount(s, everybody, np.full(s.m, KEPT))
@@ -678,7 +696,7 @@ def _discount(s: _View, at: tuple[Ints, Ints], keep: Floats) -> None:
 
 
 def _assign_uids(s: _View, agent: Ints) -> None:
-    """Assign ids that stay valid when agents are added or removed to agents without one."""
+    """Give agents without an id the next one: an agent's index changes when others are removed, its id does not."""
     if s.b == 1:
         for each in np.ravel(agent):
             if s.uid[0, each] < 0:

@@ -1,8 +1,9 @@
-"""Learning from outcomes without a reward: completion within the patience.
+"""Learning from outcomes without a reward.
 
-:mod:`~bot_orch.core.completion.law` estimates when an agent completes, :mod:`~bot_orch.core.completion.model` turns an
-outcome into a lesson for the policy, :mod:`~bot_orch.core.completion.silences` keeps decisions without a reward, so
-that a reward may still replace what their silence taught.
+:mod:`~bot_orch.core.completion.law`: when an agent completes, from censored times (Kaplan-Meier).
+:mod:`~bot_orch.core.completion.model`: from an outcome to a lesson for the policy.
+:mod:`~bot_orch.core.completion.silences`: recent decisions without a final reward; a late one replaces their lesson.
+:mod:`~bot_orch.core.completion.patience`: how long to wait for an agent before asking another one.
 """
 
 from bot_orch.core.completion.model import Completion, OutcomeEffect

@@ -1,22 +1,22 @@
-"""Converts outcomes to lessons: an agent's value is P(completion in time) times the reward of a completion.
+"""Converts outcomes to lessons: the rewards from which a policy estimates what asking an agent is worth.
 
-A policy estimates the mean of its lessons. A reward is a lesson as it is; a timeout or a failure is a lesson of zero.
-Silence before the patience ran out is worth E[reward in time | still running], which is ``1 - rho`` times the value of
-asking: it counts as the share rho of a lesson of zero (``information`` in :mod:`~bot_orch.core.completion.law`). The
-mean of the lessons then tends to the value of asking, and no precision is claimed that silence does not give. Policies
-take whole lessons: shares add up per agent, and whenever the sum reaches 1 one lesson of zero is due.
+The value of asking an agent is P(it completes in time) times the mean reward of a completion. Outcomes become lessons
+whose mean tends to that value:
 
-Where times cannot tell (no completion has a time yet, there was no report, the request was not taken), silence
-counts as far as the agent is silent more often than the others: rho = 1 - (share of the others) / (its own share). For
-an agent that has never completed, the larger of the two counts.
-
-A *default reward* is what an answer earns unless somebody reports another one; the report takes its place. An answer
-without a report is silence about its quality: if reports do not depend on quality, the expected reward of that answer
-is the mean of the reports, which teaches nothing, and if only failures are complained about, it is the default. The
-share q of answers with reports decides (``_belief``): the default of a silent answer counts as the share
-max((1 - q)^100, q / 5) of a lesson. So it counts in full if there are no reports, it is outweighed five to one by
-reports that are common, and it remains a common measure for agents about which there are fewer complaints. An agent's
-failures are lessons of zero at once: its silent answers count at least as much as balances them.
+- **A reward** is a lesson as it is.
+- **A timeout or a failure** is a lesson of zero.
+- **Silence until time t, before the patience ran out,** leaves E[reward in time | still running at t], which is
+  ``1 - rho`` times the value of asking. So it counts as the share rho of a lesson of zero
+  (:meth:`~bot_orch.core.completion.law.CompletionLaw.information`). Policies take whole lessons: the shares of an agent
+  are added up, and whenever the sum reaches 1, one lesson of zero is due.
+- **Silence of unknown duration** (nobody reported, the request was not accepted, or no completion has a time yet) is
+  compared with the other agents: rho = 1 - (silence rate of the others) / (silence rate of the agent). For an agent
+  that has never completed, the larger of both values of rho counts.
+- **A default reward** is what an answer earns unless somebody reports another one. An answer without a report says
+  little: if reports do not depend on quality, its expected reward is the mean of the reports; if only failures are
+  reported, it is the default. With a share q of answers reported, the default counts as the share
+  max((1 - q)^100, q / 5) of a lesson (``_belief``): in full without reports, little where reports are common. Failures of
+  an agent are lessons of zero at once, so its unreported answers count at least as much as balances them.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ _ANSWERS, _REPORTS, _TOTAL, _FAILURES, _LESSONS, _OPEN = range(6)
 
 
 class Exit(NamedTuple):
-    """How observation of an attempt ended: 0 completed, 1 failed, 2 censored; the bin of its time, -1 if unknown.
+    """The end of an attempt as counted in the state.
 
-    ``silent``: it counts as a silence of the agent.
+    ``cause``: 0 completed, 1 failed, 2 censored. ``bin``: that of its time, -1 if unknown. ``silent``: whether it was
+    counted as a silence of the agent.
     """
 
     cause: int
@@ -132,10 +133,12 @@ class Completion:
 
     @property
     def schema(self) -> Schema:
-        """Exits by cause and bin, rewards by bin, untimed completions, silences and all outcomes, the open share.
+        """State per agent.
 
-        ``reports``: answers with a default reward, reports in place of it, their sum, lessons of failures and of
-        silent answers, the open share of silent answers.
+        ``exits``: ends of attempts by cause and bin of time. ``reward``: sums of rewards by bin. ``untimed``: number and
+        rewards of completions without a time. ``outcomes``, ``silent``: number of all outcomes, and of silences.
+        ``share``: sum of shares of lessons so far. ``reports``: answers with a default reward, reports in its place and
+        their sum, lessons given for failures and for unreported answers, sum of shares of the latter.
         """
         return {
             "exits": Field(shape=(3, BINS), dtype="uint16"),
@@ -167,9 +170,10 @@ class Completion:
         default: bool = False,
         earlier: OutcomeEffect | None = None,
     ) -> OutcomeEffect:
-        """Learn from an outcome of one batch element; returns the lesson for the policy.
+        """Learn an outcome of one agent; returns the lesson for the policy and what :meth:`undo` needs.
 
-        ``default``: the reward is the default one. ``earlier`` is what was taken before and undone.
+        ``state`` is that of one batch element. ``default``: the reward is the default one. ``earlier`` is the effect of
+        an outcome that this one replaces; it was undone before.
         """
         before = None if earlier is None else earlier.default
         if outcome.event:
@@ -215,7 +219,7 @@ class Completion:
                 state["untimed"][agent] = np.maximum(0.0, state["untimed"][agent] - (1.0, reward))
 
     def excess(self, state: Arrays) -> Floats:
-        """Number of lessons from silent answers that are no longer believed, per agent."""
+        """Lessons given for unreported answers beyond what the present share of reports justifies, per agent."""
         reports = state["reports"]
         found = np.zeros(len(reports))
         for agent in np.flatnonzero(reports[:, _LESSONS] >= 1.0).tolist():
@@ -224,7 +228,7 @@ class Completion:
         return found
 
     def withdrawn(self, state: Arrays, agent: int, taken: OutcomeEffect) -> OutcomeEffect:
-        """Count the lesson of a silent answer as taken back; returns the remaining effect of the answer."""
+        """Count the lesson of an unreported answer as withdrawn; returns the effect that remains."""
         if taken.lesson is not None:
             state["reports"][agent, _LESSONS] = max(0.0, state["reports"][agent, _LESSONS] - 1.0)
         return taken._replace(lesson=None, share=0.0)
@@ -322,13 +326,13 @@ def _counted(state: Arrays, agent: int, said: float) -> tuple[float | None, floa
 
 
 def _added(before: float, share: float) -> tuple[bool, float]:
-    """Whether adding a share to a sum makes a lesson due, and the remaining sum."""
+    """Whether a lesson is due after adding a share to a sum, and the sum that remains."""
     after = max(-1.0, before + round(share / _STEP) * _STEP)
     return after >= 1.0, after - (after >= 1.0)
 
 
 def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: bool) -> OutcomeEffect:
-    """The effect of an answer with a default reward: a lesson in proportion to the belief in silence."""
+    """The effect of an answer with a default reward: the share of a lesson that :func:`_belief` gives."""
     reports = state["reports"]
     if not again:
         reports[agent, _ANSWERS] += 1.0
@@ -341,11 +345,11 @@ def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: 
 
 
 def _belief(reports: Floats, agent: int, reward: float) -> float:
-    """The weight of a default reward without a report.
+    """The weight of a default reward without a report: the largest of three terms.
 
-    To balance failures, lessons of the mean m of the reports would have to join them in the proportion of answers and
-    failures, for a mean of v = (1 - f) m at a share f of failures. Lessons of the default reward give the same mean if
-    each counts for (m - v) / (reward - v).
+    The first two depend on the share of reports, see the top of the module. The third balances failures. With reports
+    of mean m and a share f of failures, the agent is worth v = (1 - f) m; lessons of the default reward have that mean
+    together with the failures if each counts for (m - v) / (reward - v).
     """
     answers, given, total = np.add.reduce(reports[:, : _TOTAL + 1]).tolist()
     if given <= 0.0:
@@ -359,7 +363,7 @@ def _belief(reports: Floats, agent: int, reward: float) -> float:
 
 
 def _excess(state: Arrays, agent: int) -> float:
-    """1 - q0 / q: the excess of an agent's silence rate q over the others' q0; both shrunken."""
+    """1 - q0 / q, where q is the agent's silence rate and q0 that of the others, both with pseudo-counts."""
     own, silent = float(state["outcomes"][agent]), float(state["silent"][agent])
     others = float(np.add.reduce(state["outcomes"])) - own
     theirs = float(np.add.reduce(state["silent"])) - silent

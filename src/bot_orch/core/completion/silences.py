@@ -1,4 +1,4 @@
-"""Recent decisions without a reward: a late reward replaces what their silence taught."""
+"""Recent decisions that ended without a reward, or with a provisional one: a later reward replaces their lesson."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ REMEMBERED, PROVISIONAL = 1024, 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Silence:
-    """A decision settled without a reward.
+    """A decision that ended without a final reward, and all that is needed to replace its lesson.
 
     Parameters
     ----------
     decision
-        What learning needs of it; other terms of its scores are zero.
+        The decision, reduced to what learning needs.
     effect
         What its outcome changed, to be undone.
     position
-        Number of the agent's lessons when this one was learned.
+        Number of lessons of the agent when this one was learned, for policies that forget.
     paid
         Whether its dollar cost was reported.
     shown
