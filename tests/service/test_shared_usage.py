@@ -139,7 +139,7 @@ def test_what_is_told_is_never_less(amounts):
     ours, theirs = SlidingSum(3600, 60), SlidingSum(3600, 60)
     for time_us, amount in sorted(amounts):
         ours.add(time_us, amount)
-    theirs.replace(ours.told(10**9))
+    theirs.replace(ours.summary(10**9))
     for later in range(10**9, 5 * 10**9, 10**8):
         assert theirs.within(later) >= ours.within(later) - 1e-6
     assert len(theirs.grains(10**9)) <= 8

@@ -73,7 +73,7 @@ class SlidingSum:
         self.within(now_us)
         return [(end_us + self._span_us, amount) for end_us, amount in self._grains]
 
-    def told(self, now_us: int, most: int = 8) -> list[tuple[int, float]]:
+    def summary(self, now_us: int, most: int = 8) -> list[tuple[int, float]]:
         """The amounts for another process, merged to at most ``most``; each may expire slightly later there."""
         found = self.grains(now_us)
         size = max(1, -(-len(found) // most))

@@ -1,18 +1,18 @@
-"""The attempts of one call: candidates, time limits and answers."""
+"""The attempts of one call: candidates, time limits, answers and the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bot_orch.agents.endings import Ending
 from bot_orch.checks import check_callable
 from bot_orch.core.completion.patience import PATIENCE_RULES, PatienceRule
 from bot_orch.errors import InvalidInputError
-from bot_orch.router.calls import Call
-from bot_orch.types import Answer, Decision, Task
+from bot_orch.types import Answer, Decision, Outcome, Task
 
-__all__ = ["CallAttempts", "Check"]
+__all__ = ["Call", "CallAttempts", "Check"]
 
 #: What is said of an answer before it is delivered: whether or how far it passed, or fields of an ``Answer``.
 Check = Callable[[Task, Any], Any]
@@ -22,6 +22,29 @@ class _Patience(Protocol):
     def __call__(
         self, decision: Decision, deadline_s: float, *, eligible: Collection[str] | None, rule: PatienceRule
     ) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Result of one routed call.
+
+    ``outcome`` is the observed outcome; ``None`` if the answer was not judged: call ``observe(decision.id, ...)``.
+    ``error`` is the exception of the agent's function, or a ``TimeoutError``; it has been observed as an outcome.
+    ``earlier`` are the attempts before this one, if several were allowed.
+    """
+
+    decision: Decision
+    elapsed_s: float
+    answer: Any = None
+    outcome: Outcome | None = None
+    error: Exception | None = None
+    earlier: tuple[Call, ...] = ()
+
+    def result(self) -> Any:
+        """Return the answer or raise the error, like ``Future.result``."""
+        if self.error is not None:
+            raise self.error
+        return self.answer
 
 
 class CallAttempts:

@@ -41,8 +41,7 @@ from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.router.access import Access
-from bot_orch.router.attempts import CallAttempts, Check
-from bot_orch.router.calls import Call
+from bot_orch.router.attempts import Call, CallAttempts, Check
 from bot_orch.router.history import RecentRounds, Ring
 from bot_orch.router.plots import Kind, plot
 from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
@@ -152,7 +151,7 @@ class Router:
         self._access = Access(durable=path is not None)
         self._kept: Orchestrator | LoggedOrchestrator = orchestrator  # receives every change
         self._logged: LoggedOrchestrator | None = None
-        self._asked: dict[str, int] = dict.fromkeys(orchestrator.pending, self._clock.now_us())
+        self._made_us: dict[str, int] = dict.fromkeys(orchestrator.pending, self._clock.now_us())
         if path is not None:
             if orchestrator is agents:
                 raise InvalidInputError("path", "is given with an orchestrator", "pass agents and settings")
@@ -160,7 +159,7 @@ class Router:
 
             self._kept = self._logged = open_logged(path, orchestrator, self._clock)
             self._ring.restore(self._logged.recent(self._ring.size))
-            self._asked = self._logged.waiting(self._clock.now_us())
+            self._made_us = self._logged.waiting(self._clock.now_us())
         self._in_progress: set[str] = set()
         self._failed: set[str] = set()  # agents that a failure was logged of
         self._answers: dict[str, float] = {}  # seconds until an answer that was not judged
@@ -213,7 +212,7 @@ class Router:
             self.expire()
             step: dict[str, Any] = {"seen": seen, "attempts": attempts, "combine": combine}
             decision = self._kept.decide(task, eligible, decision_id=decision_id, **step)
-            self._asked[decision.id] = self._clock.now_us()
+            self._made_us[decision.id] = self._clock.now_us()
             self._forget()
             self._ring.decided(decision)
             return decision
@@ -228,10 +227,10 @@ class Router:
         """See :meth:`bot_orch.Orchestrator.observe`."""
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         with self._changing():
-            asked = self._orchestrator.round_of(decision_id)
+            steps = self._orchestrator.round_of(decision_id)
             self._kept.observe(decision_id, outcome, audit=audit, default=default)
-            for ended in (decision_id, *asked):
-                self._ended(ended)
+            for each in (decision_id, *steps):
+                self._ended(each)
             self._ring.observed(decision_id, outcome)
             raised = self._raised()
         for agent, count in raised:
@@ -257,8 +256,8 @@ class Router:
             return ()
         with self._changing():
             now_us, ids = self._clock.now_us(), []
-            for decision_id, asked_us in list(self._asked.items()):  # oldest first
-                elapsed_s = (now_us - asked_us) / 1e6
+            for decision_id, made_us in list(self._made_us.items()):  # oldest first
+                elapsed_s = (now_us - made_us) / 1e6
                 if elapsed_s < self._horizon_s:
                     break
                 if decision_id not in self._in_progress:
@@ -273,15 +272,15 @@ class Router:
         return Outcome.censored(elapsed_s=elapsed_s, reason=self._silence)
 
     def _ended(self, decision_id: str) -> None:
-        self._asked.pop(decision_id, None)
+        self._made_us.pop(decision_id, None)
         self._answers.pop(decision_id, None)
 
     def _forget(self) -> None:
         """Forget decisions that the orchestrator has dropped after its horizon of rounds."""
-        oldest = next(iter(self._asked))
+        oldest = next(iter(self._made_us))
         while not self._orchestrator.is_pending(oldest):
             self._ended(oldest)
-            oldest = next(iter(self._asked))
+            oldest = next(iter(self._made_us))
 
     def learn_from(
         self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
@@ -553,7 +552,7 @@ class Router:
     def _answered(self, decision: Decision, elapsed_s: float, answer: Any, verdict: Any) -> Call:
         if verdict is None:
             with self._lock:
-                if decision.id in self._asked:
+                if decision.id in self._made_us:
                     self._answers[decision.id] = elapsed_s
             return Call(decision, elapsed_s, answer)
         if not isinstance(verdict, Outcome):

@@ -15,8 +15,8 @@ whose mean tends to that value:
 - **A default reward** is what an answer earns unless somebody reports another one. An answer without a report says
   little: if reports do not depend on quality, its expected reward is the mean of the reports; if only failures are
   reported, it is the default. With a share q of answers reported, the default counts as the share
-  max((1 - q)^100, q / 5) of a lesson (``_belief``): in full without reports, little where reports are common. Failures of
-  an agent are lessons of zero at once, so its unreported answers count at least as much as balances them.
+  max((1 - q)^100, q / 5) of a lesson (``_belief``): in full without reports, little where reports are common. Failures
+  of an agent are lessons of zero at once, so its unreported answers count at least as much as balances them.
 """
 
 from __future__ import annotations
@@ -135,10 +135,10 @@ class Completion:
     def schema(self) -> Schema:
         """State per agent.
 
-        ``exits``: ends of attempts by cause and bin of time. ``reward``: sums of rewards by bin. ``untimed``: number and
-        rewards of completions without a time. ``outcomes``, ``silent``: number of all outcomes, and of silences.
-        ``share``: sum of shares of lessons so far. ``reports``: answers with a default reward, reports in its place and
-        their sum, lessons given for failures and for unreported answers, sum of shares of the latter.
+        ``exits``: ends of attempts by cause and bin of time. ``reward``: sums of rewards by bin. ``untimed``: number
+        and rewards of completions without a time. ``outcomes``, ``silent``: number of all outcomes, and of silences.
+        ``share``: sum of shares of lessons so far. ``reports``: answers with a default reward, reports in its place
+        and their sum, lessons given for failures and for unreported answers, sum of shares of the latter.
         """
         return {
             "exits": Field(shape=(3, BINS), dtype="uint16"),

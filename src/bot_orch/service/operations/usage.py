@@ -149,9 +149,9 @@ class TokenUsage:
                     router=router,
                     tenant=key.tenant,
                     token=key.token,
-                    requests=used.requests.told(now_us),
-                    tokens=used.tokens.told(now_us),
-                    usd=used.usd.told(now_us),
+                    requests=used.requests.summary(now_us),
+                    tokens=used.tokens.summary(now_us),
+                    usd=used.usd.summary(now_us),
                 )
                 for key, router in asked
                 if router in self._here and key in self._limits

@@ -83,8 +83,8 @@ class Writer:
         self._flying: Group | None = None
         self._refs: Counter[str] = Counter()
         self._recent = RecentWrites()
-        self._asked: list[tuple[Wanted, asyncio.Future[Found]]] = []
-        self._asking: asyncio.Task[None] | None = None
+        self._lookups: list[tuple[Wanted, asyncio.Future[Found]]] = []
+        self._lookup_task: asyncio.Task[None] | None = None
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._pool, self._readers = ThreadPoolExecutor(1, "commit"), ThreadPoolExecutor(1, "lookup")
         self._wake, self._written = asyncio.Event(), asyncio.Event()
@@ -385,25 +385,25 @@ class Writer:
 
     async def _ask(self, wanted: Wanted) -> Found:
         """Query the server, sharing one query with other waiting lookups."""
-        asked: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        self._asked.append((wanted, asked))
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask_together(), name="lookup")
-        return await asked
+        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._lookups.append((wanted, answer))
+        if self._lookup_task is None:
+            self._lookup_task = asyncio.create_task(self._run_lookups(), name="lookup")
+        return await answer
 
-    async def _ask_together(self) -> None:
+    async def _run_lookups(self) -> None:
         """Run pending lookups in batches until there are none."""
-        while self._asked:
-            asked, self._asked = self._asked, []
+        while self._lookups:
+            waiting, self._lookups = self._lookups, []
             try:
-                keys, refs = ([name for wish, _ in asked for name in wish[part]] for part in (0, 1))
+                keys, refs = ([name for wish, _ in waiting for name in wish[part]] for part in (0, 1))
                 wanted = Wanted(tuple(dict.fromkeys(keys)), tuple(dict.fromkeys(refs)))
                 found = await self._in_reader(partial(self.log.look_up, wanted))
             except Exception as error:
-                _answer(asked, error)
+                _answer(waiting, error)
             else:
-                _answer(asked, found)
-        self._asking = None
+                _answer(waiting, found)
+        self._lookup_task = None
 
     async def read(self, job: Callable[[Log], T]) -> T:
         """Run a read job on the log: in a thread and within the deadline if the log is on a server."""
@@ -577,9 +577,9 @@ def _save(log: Log, captured: dict[str, Any]) -> float:
     return thread_time() - begun
 
 
-def _answer(asked: Iterable[tuple[Wanted, asyncio.Future[Found]]], found: Found | Exception) -> None:
+def _answer(waiting: Iterable[tuple[Wanted, asyncio.Future[Found]]], found: Found | Exception) -> None:
     """Resolve all waiting lookups with the result."""
-    for _, each in asked:
+    for _, each in waiting:
         if each.done():  # it has waited too long
             continue
         if isinstance(found, Exception):
