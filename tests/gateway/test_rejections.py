@@ -155,3 +155,21 @@ def test_an_error_of_the_agents_own_reaches_the_client(endpoint, serve, agent, c
         error["message"],
     )
     assert got.body["details"]["ending"] == "upstream_5xx"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_passed_on_reaches_the_client_at_once(endpoint, serve, agent, client, stream):
+    """``router.pass_on``: no other agent is asked, and the one that rejected it has learned nothing."""
+    too_long, other = endpoint.script({"status": 400, "error": TOO_LONG}), endpoint.script(GOOD)
+    agents = agent(too_long, "small", tries=2), agent(other, "large")
+    service = serve(*agents, router="success_reward: 1.0, pass_on: [context length]")
+    calls, codes = 0, []
+    while not endpoint.seen(too_long):
+        calls += 1
+        try:
+            list(client(service).chat.completions.create(model="auto", messages=HELLO, stream=stream))
+        except openai.BadRequestError as error:
+            codes.append(error.code)
+    assert codes == ["context_length_exceeded"]
+    assert len(endpoint.seen(too_long)) == 1 and len(endpoint.seen(other)) == calls - 1
+    assert metric(service, "bot_orch_feedback_total", effect="learned") == calls - 1

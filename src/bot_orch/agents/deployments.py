@@ -176,6 +176,11 @@ class DeploymentsRunner:
         self._runners, self._pool = runners, pool
         self.passed_over: Callable[[CallRequest, CallFailure, float], None] | None = None
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that answers may name; empty for any."""
+        return tuple(name for runner in self._runners for name in getattr(runner, "models", ()))
+
     async def call(self, request: CallRequest) -> CallReply:
         """Call the deployments in turn until one answers."""
         avoid: set[int] = set()

@@ -17,6 +17,7 @@ from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.deployments import DeploymentsRunner
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
+from bot_orch.agents.tokens import images_in
 
 __all__ = ["AttemptTimer", "Guard", "GuardView"]
 
@@ -202,6 +203,11 @@ class Guard:
         return self._admission.refusal if self.breaker.ready() else Refusal.CIRCUIT
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the agent's answers may name; empty for any."""
+        return tuple(getattr(self.runner, "models", ()))
+
+    @property
     def retry_in_s(self) -> float:
         """Seconds until an unavailable agent may accept calls again; 0 if unknown."""
         return max(self.breaker.view().retry_in_s, self._admission.held_s)
@@ -339,6 +345,8 @@ class Guard:
         if run.request.carrier is not None:
             self._take_times(attempt, reply)
         first = reply.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
+        if self.price.per_image_usd and not reply.usage.images:
+            reply = replace(reply, usage=replace(reply.usage, images=images_in(run.request)))
         reply = replace(reply, cost_usd=self.price.cost(reply.usage), elapsed_s=watch.waited_s, first_byte_s=first)
         self._report(attempt, Ending.COMPLETED, first, status=reply.status, reply=reply)
         return replace(reply, attempts=tuple(run.attempts))

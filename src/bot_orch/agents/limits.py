@@ -114,22 +114,49 @@ class Retry:
 class Price:
     """Price of an agent in US dollars.
 
+    Parameters
+    ----------
+    per_call_usd, per_image_usd
+        Of a call, and of each image in its request.
+    input_usd_per_million, output_usd_per_million
+        Of a million tokens of the prompt, and of the answer.
+    cached_input_usd_per_million, cache_write_usd_per_million
+        Of a million tokens of the prompt that were read from the provider's cache, or stored in it; ``None`` for the
+        price of the others.
+
     Examples
     --------
-    >>> Price(per_call_usd=0.01, input_usd_per_million=1.0, output_usd_per_million=2.0).cost(Usage(1000, 500))
-    0.012
+    >>> price = Price(input_usd_per_million=10.0, output_usd_per_million=20.0, cached_input_usd_per_million=1.0)
+    >>> price.cost(Usage(1000, 500)), price.cost(Usage(1000, 500, cached_tokens=1000))
+    (0.02, 0.011)
     """
 
     per_call_usd: float = 0.0
     input_usd_per_million: float = 0.0
     output_usd_per_million: float = 0.0
+    cached_input_usd_per_million: float | None = None
+    cache_write_usd_per_million: float | None = None
+    per_image_usd: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InvalidInputError(f"price.{name}", f"is {getattr(self, name)}", "set zero or more")
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise InvalidInputError(f"price.{name}", f"is {value}", "set zero or more")
 
     def cost(self, usage: Usage) -> float:
         """Cost of one answered call with this (actual or expected) token usage."""
-        tokens = usage.input_tokens * self.input_usd_per_million + usage.output_tokens * self.output_usd_per_million
-        return self.per_call_usd + tokens / 1e6
+        read, cached, stored = usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens
+        fresh_usd = self.input_usd_per_million
+        tokens = (
+            (read - cached - stored) * fresh_usd
+            + cached * (fresh_usd if self.cached_input_usd_per_million is None else self.cached_input_usd_per_million)
+            + stored * (fresh_usd if self.cache_write_usd_per_million is None else self.cache_write_usd_per_million)
+            + usage.output_tokens * self.output_usd_per_million
+        )
+        return self.per_call_usd + usage.images * self.per_image_usd + tokens / 1e6
+
+    @property
+    def by_use(self) -> bool:
+        """Whether a call's cost depends on what it uses, so that no price of a call is known beforehand."""
+        return bool(self.input_usd_per_million or self.output_usd_per_million or self.per_image_usd)

@@ -24,6 +24,7 @@ from bot_orch.types import TERMS, Answer, Decision, Measure, Multiplier, Outcome
 
 __all__ = [
     "IMPORTED",
+    "MODEL",
     "RESTARTED",
     "SETTLING",
     "AnswerRecord",
@@ -56,6 +57,9 @@ _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(Rand
 SETTLING = frozenset({"learned", "noted"})
 #: Topic of the note that a drift alarm has started an agent afresh; it is for readers, the fold does so by itself.
 RESTARTED = "agent.restarted"
+#: Topic of the note that an agent is served by a ``model``; ``afresh`` says that it replaces another one, and
+#: ``decision`` whose answer showed it.
+MODEL = "agent.model"
 #: The engine of decisions that another router made.
 IMPORTED = "imported"
 

@@ -25,6 +25,7 @@ from bot_orch.core.constraints import Constraint, Objective, as_constraints
 from bot_orch.core.context import kind_of, without_context
 from bot_orch.core.engine import ENGINE, Details, Engine, Observation
 from bot_orch.core.events import (
+    MODEL,
     SETTLING,
     AttemptEnded,
     Censored,
@@ -691,6 +692,8 @@ class Orchestrator:
             case Configured():
                 wanted = Orchestrator.from_json(event.document)
                 self.reconfigure(wanted.settings, wanted.members, keep_learned=event.keep_learned)
+            case Noted() if event.topic == MODEL and event.data.get("afresh") and event.ref in self._roster.index:
+                self.start_afresh(event.ref, keep=event.data.get("decision", ""))
             case TaskSubmitted() | TaskEnded() | Controlled() | Noted():
                 pass
             case _:
@@ -1059,6 +1062,37 @@ class Orchestrator:
             raise InvalidInputError("agent.id", f"{agent_id!r} is the last agent", "add another one first")
         self._seat(self._state.parts, [], [agent_id])
         self._state.agents = tuple(agent for agent in self._state.agents if agent.id != agent_id)
+        self._refresh()
+
+    def start_afresh(self, agent_id: str, *, keep: str = "") -> None:
+        """Drop what was learned of an agent, because something else answers in its name.
+
+        Its pending decisions end without a lesson, but for the one that is kept.
+
+        Examples
+        --------
+        >>> router = Orchestrator(["small", "large"], "epsilon-greedy")
+        >>> decision = router.decide(Task(), eligible=["small"])
+        >>> router.observe(decision.id, Outcome.completed(1.0))
+        >>> router.start_afresh("small")
+        >>> router.prepare(Task()).propensities
+        array([0.5, 0.5])
+        """
+        self._roster.find(agent_id)
+        pending = self._state.pending.items()
+        for name in [name for name, each in pending if each.agent == agent_id and each.action == "ask"]:
+            if name != keep:
+                self.observe(name, Outcome(False, None, None, "not_applicable"))
+        self._forget(agent_id)
+
+    @exclusive
+    def _forget(self, agent_id: str) -> None:
+        index, state = self._roster.find(agent_id), self._state
+        self._engine.restarts.start_afresh(state.parts, self._engine.schemas, (index,))
+        for kept in (state.silences, state.provisional):  # a lesson that is gone cannot be revised
+            for name in [name for name, each in kept.items() if each.decision.agent == agent_id]:
+                del kept[name]
+        state.seq += 1
         self._refresh()
 
     def _seat(self, parts: dict[str, Arrays], come: Sequence[str], gone: Sequence[str]) -> None:

@@ -65,14 +65,18 @@ class Restarts:
     def restart(self, parts: dict[str, Arrays], schemas: Mapping[str, Schema], agent: Ints, *, alarms: Bools) -> None:
         """Reset every array of the agents with an alarm to its initial value."""
         for row in map(tuple, np.argwhere(alarms)):
-            at = (*row, int(agent[row]))
-            for name, schema in schemas.items():
-                if name in _KEPT:
-                    continue
-                for key, field in schema.items():
-                    if field.per_agent:
-                        parts[name][key][at] = field.block(())
-            parts["restarts"]["since"][at] = parts["restarts"]["round"][row]
+            self.start_afresh(parts, schemas, (*row, int(agent[row])))
+
+    def start_afresh(self, parts: dict[str, Arrays], schemas: Mapping[str, Schema], at: tuple[int, ...]) -> None:
+        """Reset every array of the agent at this place to its initial value."""
+        for name, schema in schemas.items():
+            if name in _KEPT:
+                continue
+            for key, field in schema.items():
+                if field.per_agent:
+                    parts[name][key][at] = field.block(())
+        if self.wanted:
+            parts["restarts"]["since"][at] = parts["restarts"]["round"][at[:-1]]
             parts["restarts"]["rewards"][at] = 0
             parts["restarts"]["times"][at] += 1
 

@@ -14,6 +14,7 @@ import msgspec
 
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import (
+    MODEL,
     AttemptEnded,
     Configured,
     Controlled,
@@ -104,7 +105,9 @@ class Ledger:
         begun = perf_counter()
         if isinstance(event, Configured):
             self._configure(event)
-        elif isinstance(event, TaskSubmitted | TaskEnded | Controlled | Noted):
+        elif isinstance(event, TaskSubmitted | TaskEnded | Controlled) or (
+            isinstance(event, Noted) and event.topic != MODEL
+        ):
             self.applied = Applied()
         else:
             self.applied = self._learned(event, made)

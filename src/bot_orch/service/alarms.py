@@ -63,6 +63,7 @@ class _Lookout:
         watching.circuits(now_us, {name: str(guard.breaker.state) for name, guard in runtime.guards.items()})
         watching.load(now_us, runtime.metrics.counted("bot_orch_diverted_total", "agent"))
         watching.drifts(now_us, ledger.router)
+        watching.models(now_us, ledger.rollout.replaced, ledger.rollout.models)
         watching.guarantee(now_us, ledger.router.certificate())
         watching.budget(now_us, budget, ledger.spending.recent(now_us, budget.window_s))
         if not runtime.peers or next(iter(runtime.peers.values())) is runtime:  # tokens are for all routers
@@ -86,6 +87,7 @@ class Watching:
         self._drifts: dict[str, int] | None = None
         self._levels: dict[str, float] = {}
         self._biased: set[str] = set()
+        self._replaced: dict[str, int] | None = None
         self._diverted: dict[str, tuple[float, int]] = {}  # calls so far, and when the last was seen
         self._credit_left = False
 
@@ -130,6 +132,13 @@ class Watching:
             self._alarm("guarantee", now_us, loss_bound=bound, credit=credit, rounds=found.rounds)
         elif found.serves_others and found.loss_bound <= (1.0 - _CREDIT) * found.credit:
             self._credit_left = True
+
+    def models(self, now_us: int, replaced: Mapping[str, int], names: Mapping[str, list[str]]) -> None:
+        """Report agents that another model serves, given the times; those at the first call are not reported."""
+        before, self._replaced = self._replaced, dict(replaced)
+        for agent, since_us in replaced.items():
+            if before is not None and since_us != before.get(agent):
+                self._alarm("model", now_us, agent=agent, model=names.get(agent, [""])[-1])
 
     def budget(self, now_us: int, settings: BudgetConfig, spent_usd: float) -> None:
         """The budget of the router."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -45,7 +46,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
     r = config.router
     agents = [_agent(each) for each in config.agents]
     router = Orchestrator(
-        agents,
+        [replace(each, price=None) if _by_use(config, each.id) else each for each in agents],  # no price is certain
         make_policy(r.policy, **r.settings),
         lambda_=r.lambda_,
         seed=r.seed,
@@ -64,7 +65,14 @@ def make_orchestrator(config: Config) -> Orchestrator:
         ids="derived",  # the log assigns its own ids, and replicas have equal states
     )
     # the first request may lack a text: its encoder counts from the start
-    return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router
+    settings = announced(router.settings) if r.encoder else router.settings
+    return Orchestrator.from_settings(settings, agents)
+
+
+def _by_use(config: Config, name: str) -> bool:
+    """Whether what an agent's call costs is only known afterwards."""
+    price = next(each.price for each in config.agents if each.id == name)
+    return _part(price, Price, f"config.agents.{name}.price").by_use
 
 
 def _agent(settings: AgentConfig) -> Agent:

@@ -29,7 +29,7 @@ _COUNTERS = {
     "bot_orch_passed_on_total": "Requests for routers of other processes: carried, passed_on, or nobody owns it.",
     "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
     "bot_orch_agent_errors_total": "Attempts at an agent that ended without a whole answer, by kind of ending.",
-    "bot_orch_agent_tokens_total": "Tokens that an agent has read (input) and written (output).",
+    "bot_orch_agent_tokens_total": "Tokens that an agent has read (input; from a cache: cached) and written (output).",
     "bot_orch_archived_events_total": "Events that this process has moved from the log to its archive.",
     "bot_orch_archive_failures_total": "Attempts to archive old events that have failed.",
     "bot_orch_attempts_total": "Attempts at an agent, by ending.",
@@ -40,6 +40,7 @@ _COUNTERS = {
     "bot_orch_judgements_total": "Answers that a judge was asked about, by result.",
     "bot_orch_guardrail_refusals_total": "Requests and answers that a guardrail has refused, by side.",
     "bot_orch_limited_requests_total": "Requests refused because of a limit of their token, by limit.",
+    "bot_orch_model_replacements_total": "Answers by another model than an agent was asked for, or served by before.",
     "bot_orch_queue_events_total": "What happened in the queue of people, by event.",
     "bot_orch_later_answers_usd_total": "Dollars of answers after the first one of their round.",
     "bot_orch_requests_total": "Requests by route and status.",
@@ -124,6 +125,8 @@ class Metrics:
         self.count("bot_orch_agent_cost_usd_total", attempt.cost_usd, agent=agent)
         self.count("bot_orch_agent_tokens_total", usage.input_tokens, agent=agent, direction="input")
         self.count("bot_orch_agent_tokens_total", usage.output_tokens, agent=agent, direction="output")
+        if usage.cached_tokens:
+            self.count("bot_orch_agent_tokens_total", usage.cached_tokens, agent=agent, direction="cached")
         if attempt.ending is Ending.REFUSED_BUSY:
             self.count("bot_orch_diverted_total", agent=agent)
         if attempt.ending is not Ending.COMPLETED:

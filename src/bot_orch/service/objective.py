@@ -27,6 +27,7 @@ __all__ = [
     "idle_prices",
     "idle_weight",
     "typical_price",
+    "unpriced",
     "wanted_constraints",
     "wanted_guarantee",
     "wanted_weights",
@@ -73,6 +74,17 @@ def idle_prices(config: Config) -> tuple[str, str] | None:
         remedy = f"write {weight}, or router.minimise: usd with subject_to: {{quality_within: 0.02}}"
         return "agents.price: breaks ties between equal agents alone", remedy
     return None
+
+
+def unpriced(config: Config) -> list[str]:
+    """Models without a price under a limit of dollars: what they cost is not counted."""
+    budget = config.router.budget
+    callers = [each.limits for each in config.tokens] + [each.limits for each in config.tenants.values()]
+    limits = [budget.per_request_usd, budget.window_usd, config.router.subject_to.usd_per_task]
+    limits += [each.usd for each in callers if each is not None]
+    if all(each is None for each in limits):
+        return []
+    return [each.id for each in config.agents if each.kind in ("openai", "anthropic") and not each.price]
 
 
 def typical_price(price: Price) -> float:

@@ -63,6 +63,9 @@ class OpenAISettings:
     system, params
         Make a variant of the model: a prefix of the system's instructions, and parameters that count before those of
         the caller.
+    check_model
+        Whether an answer that names another model than the one asked for, or than before, is an alarm and starts the
+        agent afresh (see :mod:`bot_orch.agents.served`). Disable it for names behind which an endpoint chooses models.
     deployments, rotation, rest_s
         Several endpoints instead of ``base_url``: see :class:`bot_orch.agents.deployments.DeploymentPool`.
     """
@@ -75,6 +78,7 @@ class OpenAISettings:
     stream_usage: bool = True
     system: str = ""
     params: Mapping[str, Any] = field(default_factory=lambda: _NO_PARAMS)
+    check_model: bool = True
     deployments: tuple[Deployment, ...] = ()
     rotation: Rotation = "least_used"
     rest_s: float = 30.0
@@ -126,6 +130,11 @@ class OpenAIRunner:
         self._headers = {"Content-Type": "application/json", **settings.headers}
         if settings.api_key:
             self._headers["Authorization"] = f"Bearer {settings.api_key}"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that answers may name; empty for any."""
+        return (self._settings.model,) if self._settings.check_model else ()
 
     async def call(self, request: CallRequest) -> CallReply:
         """Call without streaming."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from bot_orch.agents.prices import PriceRow, price_of, read_prices, shipped_prices
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config.checks import check_config, check_numbers, invalid, named
 from bot_orch.service.config.keys import check_keys
@@ -42,16 +44,18 @@ def placed(config: Config, file: Path, *, host: str | None = None, port: int | N
     if config.retention.archive is not None:
         beside = str(file.resolve().parent / config.retention.archive)
         config = msgspec.structs.replace(config, retention=msgspec.structs.replace(config.retention, archive=beside))
+    listed = () if config.prices is None else read_prices(file.resolve().parent / config.prices)
+    prices = (*listed, *shipped_prices())
     routers = {
         name: msgspec.structs.replace(
             part,
-            agents=tuple(_beside(file, agent) for agent in part.agents),
+            agents=tuple(_priced(_beside(file, agent), prices) for agent in part.agents),
             database=None if part.database is None else _resolved(file, part.database),
             judges=None if part.judges is None else tuple(_judge_beside(file, judge) for judge in part.judges),
         )
         for name, part in config.routers.items()
     }
-    agents = tuple(_beside(file, agent) for agent in config.agents)
+    agents = tuple(_priced(_beside(file, agent), prices) for agent in config.agents)
     judges = tuple(_judge_beside(file, judge) for judge in config.judges)
     found = (str(file.resolve().parent / (each.folder or "")) for each in config.guardrails)
     guardrails = tuple(
@@ -70,6 +74,17 @@ def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
         return agent
     folder = str(file.resolve().parent / agent.settings.get("folder", ""))
     return msgspec.structs.replace(agent, settings={**agent.settings, "folder": folder})
+
+
+def _priced(agent: AgentConfig, prices: Sequence[PriceRow]) -> AgentConfig:
+    """Give a model without a price that of its host's price list, if that is known."""
+    settings = agent.settings
+    first: dict[str, Any] = next(iter(settings.get("deployments") or ({},)))
+    url, model = settings.get("base_url") or first.get("base_url"), settings.get("model")
+    if agent.price or not isinstance(url, str) or not isinstance(model, str):
+        return agent
+    found = price_of(url, model, prices)
+    return agent if found is None else msgspec.structs.replace(agent, price=asdict(found))
 
 
 def _judge_beside(file: Path, judge: JudgeConfig) -> JudgeConfig:

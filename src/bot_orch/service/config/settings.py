@@ -47,7 +47,7 @@ __all__ = [
 
 Scope = Literal["decide", "feedback", "queue", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
-AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit", "load", "guarantee"]
+AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit", "load", "guarantee", "model"]
 _MONTH_S = 31 * 86_400
 ALARMS: tuple[AlarmName, ...] = get_args(AlarmName)
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
@@ -269,6 +269,10 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         bool,
         _is("Whether `checks` and `signal` also apply to streams, which are then held back until they are accepted."),
     ] = False
+    pass_on: Annotated[
+        tuple[Literal["context length", "content filter", "unsupported parameter", "unknown model"], ...],
+        _is("Rejections by an agent that the client gets at once; others may be served by another agent."),
+    ] = ()
     midstream: Annotated[
         Literal["error", "restart", "continue"],
         _is(
@@ -349,7 +353,7 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     settings: Annotated[dict[str, Any], _is("Settings of its kind.")] = {}
     limits: Annotated[dict[str, Any], _is("Timeouts, sizes and concurrency of calls.")] = {}
     retry: Annotated[dict[str, Any], _is("Retries of failed calls.")] = {}
-    price: Annotated[dict[str, Any], _is("Dollars per call and per token.")] = {}
+    price: Annotated[dict[str, Any], _is("Dollars per call and token; by default those of `bot-orch prices`.")] = {}
     breaker: Annotated[dict[str, Any], _is("Circuit breaker.")] = {}
     canary: Annotated[float, _share("Its largest propensity, while it is new.")] | None = None
     shadow: Annotated[float, _share("Share of rounds in which it is asked, too, and never shown.")] | None = None
@@ -517,6 +521,9 @@ class Config(_Part, frozen=True, kw_only=True):
     guardrails: Annotated[tuple[GuardrailConfig, ...], _is("What sees requests and answers.")] = ()
     cache: Annotated[CacheConfig, _is("Answers kept.")] = CacheConfig()
     cluster: Annotated[ClusterConfig, _is("Processes on PostgreSQL.")] = ClusterConfig()
+    prices: Annotated[
+        str | None, _is("A file of prices (`bot-orch prices`), beside this one, that counts before the shipped table.")
+    ] = None
     access_log: Annotated[str | None, _is("A file for the access log, beside this one.")] = None
     webhooks: Annotated[tuple[WebhookConfig, ...], _is("URLs that are told of alarms.")] = ()
     traces: Annotated[TracesConfig | None, _is("OpenTelemetry.")] = None

@@ -16,7 +16,14 @@ from bot_orch.service.config import Config
 from bot_orch.service.config.documents import ConfigFile, differences, digest_of_document, named_all, revision_of
 from bot_orch.service.configuring import check_exposed, superseded_by
 from bot_orch.service.doctor.machine import CheckFinding, DatabaseSeen, check_port, failed, ok, see_database, warning
-from bot_orch.service.objective import dollar_weight, idle_prices, idle_weight, wanted_guarantee, wanted_weights
+from bot_orch.service.objective import (
+    dollar_weight,
+    idle_prices,
+    idle_weight,
+    unpriced,
+    wanted_guarantee,
+    wanted_weights,
+)
 from bot_orch.service.operations.tracing import check_traces
 
 __all__ = ["objective_findings", "obstacles", "port_findings", "setting_findings", "version_findings"]
@@ -61,6 +68,9 @@ def objective_findings(config: Config) -> Iterator[CheckFinding]:
         where = "config" if name == config.name else f"config.routers.{name}"
         if (idle := idle_prices(part)) is not None:
             yield warning("objective", f"{where}.{idle[0]}", idle[1])
+        if free := unpriced(part):
+            problem = f"{where}.agents: {', '.join(free)} have no price, and dollars are limited: they count as free"
+            yield warning("prices", problem, "give them a price (0 if they are free), or list them in a prices file")
         if (promised := wanted_guarantee(part.router)) is not None:
             yield _needs(promised, where)
         if (found := idle_weight(part)) is None:

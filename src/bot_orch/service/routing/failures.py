@@ -8,10 +8,10 @@ from typing import Any
 
 from bot_orch.agents.base import CallFailure
 from bot_orch.agents.endings import Ending
-from bot_orch.agents.rejections import read_error
+from bot_orch.agents.rejections import read_error, unsuited_because
 from bot_orch.service.problems import Problem
 
-__all__ = ["FINAL", "problem_of_round"]
+__all__ = ["FINAL", "problem_of_round", "reason_of"]
 
 #: The request is at fault, or the caller no longer waits: another agent would not help.
 FINAL = frozenset({Ending.UPSTREAM_4XX, Ending.CALLER_DEADLINE, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
@@ -58,6 +58,12 @@ def problem_of_round(failures: Sequence[CallFailure], agents: Sequence[str]) -> 
     return Problem(
         _status(failure), code, error.message, kind=error.type, param=error.param, headers=headers, details=details
     )
+
+
+def reason_of(failure: CallFailure) -> str | None:
+    """Why an agent rejected a request, such as ``context length``; None if it did not say."""
+    error = read_error(failure.raw)
+    return None if error is None else unsuited_because(error)
 
 
 def _rank(failure: CallFailure) -> int:

@@ -40,7 +40,7 @@ class RequestSize:
     Examples
     --------
     >>> RequestSize(400, images=1, output_tokens=50, answers=2).usage()
-    Usage(input_tokens=1100, output_tokens=100...)
+    Usage(input_tokens=1100, output_tokens=100, estimated=False, cached_tokens=0, cache_write_tokens=0, images=1)
     """
 
     characters: int = 0
@@ -54,7 +54,8 @@ class RequestSize:
         """Token estimate: 4 characters each, 1000 per image (85 at low detail), 500 per answer without a limit."""
         read = self.characters // CHARACTERS_PER_TOKEN + self.images * IMAGE_TOKENS
         written = OUTPUT_TOKENS if self.output_tokens is None else self.output_tokens
-        return Usage(read + self.low_images * LOW_IMAGE_TOKENS, written * self.answers)
+        images = self.images + self.low_images
+        return Usage(read + self.low_images * LOW_IMAGE_TOKENS, written * self.answers, images=images)
 
 
 def size_of(params: Mapping[str, Any], *, text: str = "", messages: Iterable[Mapping[str, Any]] = ()) -> RequestSize:

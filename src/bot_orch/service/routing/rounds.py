@@ -20,7 +20,8 @@ from bot_orch.agents.base import AgentMeter, Attempt, CallFailure, CallReply, Ca
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.replies import in_one_piece
-from bot_orch.core.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
+from bot_orch.agents.served import is_replacement
+from bot_orch.core.events import MODEL, DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.ids import outside, time_ordered_id
@@ -34,7 +35,7 @@ from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, feedback_id
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import NEXT_DECISION
-from bot_orch.service.routing.failures import FINAL, problem_of_round
+from bot_orch.service.routing.failures import FINAL, problem_of_round, reason_of
 from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rules import ANY, RoutingConstraints
 from bot_orch.service.routing.shadows import beside, drawn_shadows, unseen
@@ -58,6 +59,7 @@ __all__ = ["AnswerFrame", "ChatTask", "Round", "round_of", "unknown_model"]
 
 _log = logging.getLogger("bot_orch.rounds")
 _LEAST_S = 1e-3
+_MOST_MODELS = 20  # names that an agent may be served by; more say nothing
 
 
 class AnswerFrame(NamedTuple):
@@ -471,7 +473,23 @@ class Round:
         """Whether the round waits for a person, and keeps the ticket across restarts."""
         return self.resumable and any(each.id == agent and each.kind == "human" for each in self.runtime.config.agents)
 
+    def _check_model(self, decision: DecisionMade, served: str) -> None:
+        """Start the agent afresh if another model answers in its name: what was learned is about the former one."""
+        runtime = self.runtime
+        asked, known = runtime.guards[decision.agent].models, runtime.ledger.rollout.models.get(decision.agent, ())
+        settled = served in asked or served in known or len(known) >= _MOST_MODELS
+        if not (asked and served and runtime.ready) or settled:
+            return
+        afresh = is_replacement(asked, known, served)
+        if afresh:
+            fields = {"agent": decision.agent, "asked": asked[0], "served": served, "decision": decision.id}
+            _log.warning("another model answers", extra={"fields": fields})
+            runtime.metrics.count("bot_orch_model_replacements_total", agent=decision.agent)
+        note = Noted(MODEL, decision.agent, {"model": served, "decision": decision.id, "afresh": afresh})
+        runtime.writer.stage(runtime.writer.stamp(), note, decision.agent)
+
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
+        self._check_model(decision, reply.model)
         self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
         self.answered, self._usage = True, reply.usage
         self.spent_usd += reply.cost_usd
@@ -505,7 +523,9 @@ class Round:
     async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise an error if no other agent should be called."""
         meaning = failure.ending.meaning
-        rejected = self.partial.failed(decision.agent, failure)  # what another agent wrote, which says nothing of it
+        passed_on = failure.ending is Ending.UNSUITED and reason_of(failure) in self.runtime.config.router.pass_on
+        # what another agent wrote, or what the client is to change, says nothing of this one
+        rejected = self.partial.failed(decision.agent, failure) or passed_on
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
         # a failure earns 0; for a censored call the reward model decides by the reason
         reward = 0.0 if failed and not rejected else None
@@ -517,7 +537,7 @@ class Round:
         spent = len(self.tried) >= settings.attempts or self.calls >= settings.max_calls
         left_s = self._left_s()
         stopped = self._stops and failure.ending is Ending.CALLER_DEADLINE
-        ended = failure.ending in FINAL and not (stopped or rejected)
+        ended = passed_on or (failure.ending in FINAL and not (stopped or rejected))
         if final or spent or ended or (left_s is not None and left_s <= 0.0):
             if not self.candidates:
                 await self._give_up()
