@@ -7,7 +7,6 @@ from service_running import BASE, hang_up, until
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import load_config
-from bot_orch.service.operations import access
 from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.server import make_server
 
@@ -61,40 +60,39 @@ def test_a_caller_that_left_has_its_line(start, tmp_path):
     assert line["status"] == 499
 
 
-def test_rotation(tmp_path, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(access.time, "monotonic", lambda: now[0])
+def test_rotation(tmp_path):
     path, old = tmp_path / "access.jsonl", tmp_path / "access.1.jsonl"
     log = AccessLog(path)
     write = lambda: log.write(method="GET", path="/", status=200, seconds=0.0)  # noqa: E731
     write()
     path.rename(old)
-    write()  # it has not looked yet
-    now[0] = 1.0
     write()
-    assert (len(lines(old)), len(lines(path))) == (2, 1)
+    write()
+    assert (len(lines(old)), len(lines(path))) == (1, 2)
     path.unlink()
-    log.reopen()  # as a reload does
     write()
-    assert len(lines(path)) == 1
+    assert len(lines(path)) == 1 and path.stat().st_mode & 0o777 == 0o600
     log.close()
 
 
 def test_a_disk_that_fails_stops_no_request(tmp_path, caplog):
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = AccessLog(folder / "a.jsonl")
+    folder.rename(tmp_path / "moved")
+    for _ in range(3):
+        log.write(method="GET", path="/", status=200, seconds=0.0)
+    assert [record.message for record in caplog.records] == ["access log not written"]
+    log.close()
+
+
+def test_a_full_disk_stops_no_request(tmp_path, caplog, monkeypatch):
     log = AccessLog(tmp_path / "a.jsonl")
 
-    class Full:
-        def write(self, _):
-            raise OSError(28, "No space left on device")
+    def full(_):
+        raise OSError(28, "No space left on device")
 
-        def fileno(self):
-            return 0
-
-        def close(self):
-            pass
-
-    real, log._file = log._file, Full()
-    real.close()
+    monkeypatch.setattr(log, "format", full)  # inside of what logging guards
     for _ in range(3):
         log.write(method="GET", path="/", status=200, seconds=0.0)
     assert [record.message for record in caplog.records] == ["access log not written"]

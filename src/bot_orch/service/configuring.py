@@ -309,8 +309,6 @@ class LiveConfig:
         self._config, self.number = config, number
         self._gate.adopt(gate)
         set_level(main.log_level)
-        if runtime.access is not None:
-            runtime.access.reopen()
         fields = {"changed": changed, "after_restart": sorted(set(after_restart), key=after_restart.index)}
         _log.info("reloaded", extra={"fields": {**({"version": number} if number else {}), **fields}})
         return Reloaded(**fields)

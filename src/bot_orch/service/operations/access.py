@@ -1,17 +1,13 @@
-"""The access log: one line of JSON per request, without prompts, queries or secrets.
-
-The file may be rotated at any time: once a second, and at a reload (SIGHUP), the log looks whether its file is still
-the one at the path, and opens a new one if not.
-"""
+"""The access log: one line of JSON per request, without prompts, queries or secrets; the file may be rotated."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import time
+import sys
 from datetime import UTC, datetime
-from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 from bot_orch.errors import InvalidInputError
@@ -19,26 +15,25 @@ from bot_orch.errors import InvalidInputError
 __all__ = ["AccessLog"]
 
 _log = logging.getLogger("bot_orch.access")
-_LOOK_S = 1.0
 
 
-class AccessLog:
+class AccessLog(WatchedFileHandler):
     """Appends lines to a file; on write errors lines are dropped, with one warning.
 
     Parameters
     ----------
     path
-        The file; made if missing, with mode 0600.
+        The file; made if missing, with mode 0600, also after it was moved away.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
         try:
-            self._file: TextIOWrapper | None = _open(self._path)
+            _make(path)
+            super().__init__(path, encoding="utf-8")
         except OSError as error:
-            problem = f"{self._path} cannot be written ({error.strerror})"
+            problem = f"{path} cannot be written ({error.strerror})"
             raise InvalidInputError("config.access_log", problem, "name a file in a folder that exists") from error
-        self._looked_at, self._broken = time.monotonic(), False
+        self._broken = False
 
     def write(
         self,
@@ -60,44 +55,23 @@ class AccessLog:
             "ms": round(1e3 * seconds, 2),
             **{key: value for key, value in (("token", token), ("decision", decision), ("agent", agent)) if value},
         }
+        self.handle(logging.makeLogRecord({"msg": json.dumps(line)}))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line to the file that is at the path now."""
         try:
-            if time.monotonic() - self._looked_at >= _LOOK_S or self._file is None:
-                self.reopen()
-            if self._file is not None:
-                self._file.write(json.dumps(line) + "\n")
-                self._broken = False
-        except OSError as error:
-            self._give_up(error)
+            _make(self.baseFilename)
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
 
-    def reopen(self) -> None:
-        """Open a new file if the old one was moved away."""
-        self._looked_at = time.monotonic()
-        try:
-            if self._file is None or not _same(self._file, self._path):
-                self.close()
-                self._file = _open(self._path)
-        except OSError as error:
-            self._give_up(error)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            file, self._file = self._file, None
-            file.close()
-
-    def _give_up(self, error: OSError) -> None:
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  of logging
+        """Warn once that lines are lost."""
         if not self._broken:
-            _log.warning("access log not written", extra={"fields": {"detail": str(error.strerror or error)}})
+            _log.warning("access log not written", extra={"fields": {"detail": str(sys.exc_info()[1])}})
         self._broken = True
 
 
-def _open(path: Path) -> TextIOWrapper:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    return os.fdopen(descriptor, "a", buffering=1, encoding="utf-8")
-
-
-def _same(file: TextIOWrapper, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+def _make(path: str | Path) -> None:
+    if not Path(path).exists():
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
