@@ -131,3 +131,37 @@ def test_feedback_later():
     (decision_id,) = choice.router.pending
     choice.feedback(decision_id, 0.25)
     assert choice.router.history()[-1]["reward"] == 0.25
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_answers_are_checked_before_one_goes_on(kind):
+    """A node whose update fails the check leads to the other node; only the delivered update reaches the state."""
+
+    async def later(state):
+        return {"answer": "right"}
+
+    choice = GraphRouter(
+        ["wrong", "right"],
+        text=lambda state: state["question"],
+        attempts=2,
+        check=lambda task, update: update["answer"] == "right",
+        judge=lambda task, update: float(update["answer"] == "right"),
+    )
+    nodes = {
+        "wrong": lambda state: {"answer": "wrong"},
+        "right": later if kind == "async" else lambda state: {"answer": "right"},
+    }
+    app = graph_of(choice, nodes).compile()
+    for _ in range(12):
+        said = asyncio.run(app.ainvoke({"question": "x"})) if kind == "async" else app.invoke({"question": "x"})
+        assert said["answer"] == "right"
+    assert choice.router.pending == ()
+
+
+def test_a_failed_node_leads_to_the_other():
+    def broken(state):
+        raise ValueError("no")
+
+    choice = GraphRouter(["broken", "right"], attempts=2, check=lambda *_: True, judge=lambda *_: 1.0)
+    app = graph_of(choice, {"broken": broken, "right": lambda state: {"answer": "right"}}).compile()
+    assert {app.invoke({"question": "x"})["answer"] for _ in range(6)} == {"right"}

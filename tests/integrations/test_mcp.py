@@ -151,3 +151,32 @@ def test_over_a_service():
     assert listed.structured_content["agents"][0]["circuit"] == "closed"
     assert seen[0] == ("/v1/decisions", {"task": {"text": "hello"}})
     assert seen[1][1]["reward"] == 0.5 and seen[1][1]["decision_id"] == "d1"
+
+
+def test_steps_of_a_round():
+    """An answer that fails its check leads to another agent; the decision that accepts takes the outcome."""
+    router = Router(["small", "large"], seed=1)
+    first = ("decide", {"text": "x", "attempts": 2})
+
+    def second(results):
+        seen = [{"decision_id": results[0].structured_content["decision_id"], "check": 0.0}]
+        return {"text": "x", "attempts": 2, "seen": seen}
+
+    def third(results):
+        made = [each.structured_content["decision_id"] for each in results]
+        seen = [{"decision_id": made[0], "check": 0.0}, {"decision_id": made[1], "check": 1.0}]
+        return {"text": "x", "attempts": 2, "seen": seen}
+
+    def done(results):
+        return {"decision_id": results[-1].structured_content["decision_id"], "reward": 1.0}
+
+    _, results = talk(mcp_server(router), first, ("decide", second), ("decide", third), ("observe", done))
+    asked = [each.structured_content for each in results[:3]]
+    assert [each["action"] for each in asked] == ["ask", "ask", "accept"]
+    assert asked[2]["agent"] == asked[1]["agent"] != asked[0]["agent"]
+    assert router.pending == ()
+
+
+def test_an_answer_of_nobody_is_refused():
+    _, (result,) = talk(mcp_server(Router(["a", "b"])), ("decide", {"attempts": 2, "seen": [{"check": 1.0}]}))
+    assert result.is_error and "names no decision" in result.content[0].text

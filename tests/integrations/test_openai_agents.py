@@ -200,3 +200,32 @@ def test_a_run_that_is_not_routed_is_refused():
     choice, triage = desk(a="solved")
     with pytest.raises(InvalidInputError, match="choice.routed"):
         asyncio.run(Runner.run(triage, "hello", hooks=choice, run_config=RunConfig(tracing_disabled=True)))
+
+
+def test_answers_are_checked_before_one_is_delivered():
+    """The wrong model's answer fails the check, and the other one is asked; the round has one outcome."""
+    said = lambda reply: reply.output[0].content[0].text  # noqa: E731
+    provider = RoutedModels(
+        models_of(wrong="no", right="yes"),
+        attempts=2,
+        check=lambda task, reply: said(reply) == "yes",
+        judge=lambda task, reply: float(said(reply) == "yes"),
+    )
+    assert {run(provider).final_output for _ in range(12)} == {"yes"}
+    assert provider.router.pending == ()
+    checked = provider.router._orchestrator._state.parts["team"]["checked"]
+    assert all(checked > 0), "both were looked at"
+
+
+def test_a_failure_asks_the_next_model():
+    provider = RoutedModels(
+        models_of(broken=ValueError("x"), right="yes"), attempts=2, check=lambda *_: True, judge=lambda *_: 1.0
+    )
+    assert {run(provider).final_output for _ in range(6)} == {"yes"}
+
+
+def test_a_check_needs_a_verdict():
+    with pytest.raises(ValueError, match="success_reward: would teach"):
+        RoutedModels(models_of(a="x", b="y"), attempts=2, check=lambda *_: True)
+    with pytest.raises(ValueError, match="pass both, or neither"):
+        RoutedModels(models_of(a="x", b="y"), attempts=2)

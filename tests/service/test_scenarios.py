@@ -85,7 +85,7 @@ def test_a_limit_rations_the_expensive_agent(play):
 @pytest.mark.parametrize("name", NAMES)
 def test_settings_of_every_scenario_are_valid(name, tmp_path):
     scenario = import_module(name).SCENARIO
-    assert len(NAMES) == 7 and scenario.prompt(0)[1]
+    assert len(NAMES) == 8 and scenario.prompt(0)[1]
     for phase in scenario.phases:
         check(parse_config(phase.document(tmp_path)))
 

@@ -11,13 +11,14 @@ from functools import wraps
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.integrations.adapter import Adapter
+from bot_orch.integrations.adapter import Adapter, Turn
 from bot_orch.router import Router
 from bot_orch.types import Outcome, Task
 
 try:
     from langgraph.errors import GraphBubbleUp
-    from langgraph.types import Send
+    from langgraph.graph import END
+    from langgraph.types import Command, Send
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the LangGraph adapter", "langgraph") from _error
 
@@ -49,10 +50,14 @@ class GraphRouter(Adapter):
     def connect(
         self, graph: Any, nodes: Mapping[str, Any], *, source: str, then: str | None = None, **options: Any
     ) -> None:
-        """Add the nodes, the routing after ``source``, and edges from each node to ``then``."""
+        """Add the nodes, the routing after ``source``, and edges from each node to ``then``.
+
+        With ``check`` a node goes on to ``then`` (or the end) with the update that is delivered, or to another node.
+        """
         for name, function in nodes.items():
-            graph.add_node(name, self.node(function, timeout_s=_seconds(options.get("timeout"))), **options)
-            if then is not None:
+            timeout_s, after = _seconds(options.get("timeout")), then or END
+            graph.add_node(name, self.node(function, timeout_s=timeout_s, then=after), **options)
+            if then is not None and self.check is None:
                 graph.add_edge(name, then)
         graph.add_conditional_edges(source, self.path, list(nodes))
 
@@ -63,25 +68,31 @@ class GraphRouter(Adapter):
         turn = self.begin(Task(text=self._text(state)))
         return Send(turn.agent, {**state, DECISION: turn.id})
 
-    def node(self, function: Callable[..., Any], *, timeout_s: float | None = None) -> Callable[..., Any]:
+    def node(
+        self, function: Callable[..., Any], *, timeout_s: float | None = None, then: str = END
+    ) -> Callable[..., Any]:
         """Wrap a node: its end is the outcome of the decision that led to it. ``interrupt()`` leaves it pending.
 
         The graph cancels a node at its time limit; ``timeout_s`` tells that from a run that was cancelled.
         """
 
-        def ended(state: Any, began: float, *, update: Any = None, error: BaseException | None = None) -> None:
+        def ended(state: Any, began: float, *, update: Any = None, error: BaseException | None = None) -> Any:
+            """Report the end; returns what the node returns, or raises what it raises."""
             decision_id = state.get(DECISION) if isinstance(state, Mapping) else None
             if decision_id is None or isinstance(error, GraphBubbleUp):
-                return
+                return _result(update, error)
             turn, elapsed_s = self.find(decision_id), time.monotonic() - began
             if isinstance(error, CancelledError) and timeout_s is not None and elapsed_s >= timeout_s:
                 error = TimeoutError(f"no answer within {timeout_s} s")
             if turn is None:
                 self._resumed(decision_id, elapsed_s, error)
-            elif error is None:
-                turn.answered(update)
-            else:
+            elif isinstance(error, Exception):
+                return self._went_on(turn.failed_over(error), state, then)
+            elif error is not None:
                 turn.failed(error)
+            else:
+                return self._went_on(turn.looked(update), state, then)
+            return _result(update, error)
 
         if inspect.iscoroutinefunction(function):
 
@@ -91,10 +102,8 @@ class GraphRouter(Adapter):
                 try:
                     update = await function(state, *rest, **named)
                 except BaseException as error:
-                    ended(state, began, error=error)
-                    raise
-                ended(state, began, update=update)
-                return update
+                    return ended(state, began, error=error)
+                return ended(state, began, update=update)
 
             return later
 
@@ -104,12 +113,17 @@ class GraphRouter(Adapter):
             try:
                 update = function(state, *rest, **named)
             except BaseException as error:
-                ended(state, began, error=error)
-                raise
-            ended(state, began, update=update)
-            return update
+                return ended(state, began, error=error)
+            return ended(state, began, update=update)
 
         return now
+
+    def _went_on(self, turn: Turn, state: Any, then: str) -> Any:
+        """Deliver an answer, or go on to another node."""
+        if not turn.accepted:
+            return Command(goto=Send(turn.agent, {**state, DECISION: turn.id}))
+        turn.answered(turn.answer)
+        return turn.answer if self.check is None else Command(update=turn.answer, goto=then)
 
     def _resumed(self, decision_id: str, elapsed_s: float, error: BaseException | None) -> None:
         """Report a node that was interrupted in another process; its decision is in the router's file."""
@@ -120,6 +134,12 @@ class GraphRouter(Adapter):
         elif self.success_reward is not None:
             done = Outcome.completed(self.success_reward, elapsed_s=elapsed_s)
             self.router.observe(decision_id, done, default=True)
+
+
+def _result(update: Any, error: BaseException | None) -> Any:
+    if error is not None:
+        raise error
+    return update
 
 
 def _seconds(limit: Any) -> float | None:

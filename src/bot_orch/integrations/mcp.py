@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from bot_orch.errors import BotOrchError, MissingExtraError, UnknownDecisionError
+from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, UnknownDecisionError
 from bot_orch.router import Router
-from bot_orch.types import Decision, Outcome, Task
+from bot_orch.types import Answer, Decision, Outcome, Task
 
 try:
     from mcp.server.mcpserver import MCPServer
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["mcp_server"]
 
 _REMEMBERED = 10_000
+_OF_ANSWERS = ("decision_id", "check", "signal", "label", "key", "cost_usd")
 _INSTRUCTIONS = """\
 Routes tasks among agents. Before a task, call decide and give the task to the agent it names. Afterwards call observe
 with the decision_id and a reward from 0 (useless) to 1 (right), so that later choices are better."""
@@ -36,12 +37,28 @@ class _LocalTools:
         self._router = router
         self._made: OrderedDict[str, tuple[Decision, float]] = OrderedDict()
 
-    def decide(self, task: dict[str, Any], eligible: list[str] | None) -> dict[str, Any]:
-        made = self._router.decide(Task(**task | {"features": tuple(task["features"])}), eligible)
+    def decide(
+        self, task: dict[str, Any], eligible: list[str] | None, *, seen: list[dict[str, Any]], attempts: int
+    ) -> dict[str, Any]:
+        answers = [self._answer(each) for each in seen]
+        known = Task(**task | {"features": tuple(task["features"])})
+        made = self._router.decide(known, eligible, seen=answers, attempts=attempts)
         self._made[made.id] = (made, time.monotonic())
         while len(self._made) > _REMEMBERED:
             self._made.popitem(last=False)
-        return {"decision_id": made.id, "agent": made.agent, "propensity": made.propensity}
+        found = {"decision_id": made.id, "agent": made.agent, "propensity": made.propensity}
+        return found if attempts == 1 else {**found, "action": made.action}
+
+    def _answer(self, said: dict[str, Any]) -> Answer:
+        """What is known of an answer, by the decision that asked for it."""
+        unknown = said.keys() - _OF_ANSWERS
+        asked = self._made.get(said.get("decision_id", ""))
+        if asked is None:
+            raise InvalidInputError("seen", f"{said} names no decision of this server", "give decision_id and check")
+        if unknown:
+            raise InvalidInputError("seen", f"holds {sorted(unknown)}", f"use {', '.join(_OF_ANSWERS)}")
+        fields = {name: value for name, value in said.items() if name != "decision_id"}
+        return Answer(asked[0].agent, asked[0].id, **fields)
 
     def observe(self, decision_id: str, report: dict[str, Any]) -> dict[str, Any]:
         elapsed_s = report["elapsed_s"]
@@ -76,7 +93,12 @@ class _RemoteTools:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def decide(self, task: dict[str, Any], eligible: list[str] | None) -> dict[str, Any]:
+    def decide(
+        self, task: dict[str, Any], eligible: list[str] | None, *, seen: list[dict[str, Any]], attempts: int
+    ) -> dict[str, Any]:
+        if seen or attempts > 1:
+            remedy = "set router.checks of the service, which then looks at answers of its gateway"
+            raise InvalidInputError("attempts", "is for a router in this process", remedy)
         made = self._client.decide({name: value for name, value in task.items() if value}, eligible=eligible)
         return {"decision_id": made.id, "agent": made.agent, "propensity": made.propensity}
 
@@ -118,10 +140,22 @@ def mcp_server(source: Router | Client, *, name: str = "bot-orch") -> MCPServer[
     server: MCPServer[Any] = MCPServer(name, instructions=_INSTRUCTIONS, log_level="WARNING")
 
     def decide(
-        *, text: str = "", kind: str = "", features: list[float] | None = None, eligible: list[str] | None = None
+        *,
+        text: str = "",
+        kind: str = "",
+        features: list[float] | None = None,
+        eligible: list[str] | None = None,
+        attempts: int = 1,
+        seen: list[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """Choose the agent for a task, by its text, kind or features; eligible restricts the choice."""
-        return tools.decide({"text": text or None, "kind": kind, "features": features or []}, eligible)
+        """Choose the agent for a task, by its text, kind or features; eligible restricts the choice.
+
+        With attempts above 1 check each answer, then call decide again with the same task and attempts, and as seen the
+        answers so far: decision_id, and of check, signal (0 to 1), label, key and cost_usd what is known. The action is
+        then to ask the agent, or to accept its answer; observe the decision that accepts.
+        """
+        task = {"text": text or None, "kind": kind, "features": features or []}
+        return tools.decide(task, eligible, seen=seen or [], attempts=attempts)
 
     def observe(
         decision_id: str,

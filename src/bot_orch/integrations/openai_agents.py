@@ -27,8 +27,9 @@ __all__ = ["RoutedHandoffs", "RoutedModels"]
 class RoutedModels(ModelAdapter, ModelProvider):  # type: ignore[misc]
     """Chooses one of ``models`` for every call of an agent without its own model: ``RunConfig(model_provider=)``.
 
-    ``judge(task, response)`` rates a response; :meth:`feedback` takes ``result.last_response_id``. Parameters are those
-    of :class:`ModelAdapter`.
+    ``judge(task, response)`` rates a response; :meth:`feedback` takes ``result.last_response_id``. With ``attempts``
+    and ``check(task, response)`` another model is asked before an answer is delivered; streams are not looked at.
+    Parameters are those of :class:`ModelAdapter`.
     """
 
     def get_model(self, model_name: str | None) -> Any:
@@ -43,8 +44,11 @@ class RoutedModels(ModelAdapter, ModelProvider):  # type: ignore[misc]
         """Report an answer of a model."""
         if response_id:
             self.add_id(turn, response_id)
-        tokens = (response.usage.input_tokens, response.usage.output_tokens) if response.usage else (0, 0)
-        turn.answered(response, tokens=tokens)
+        turn.answered(response, tokens=_tokens(response))
+
+
+def _tokens(response: Any) -> tuple[int, int]:
+    return (response.usage.input_tokens, response.usage.output_tokens) if response.usage else (0, 0)
 
 
 class _RoutedModel(Model):  # type: ignore[misc]
@@ -56,10 +60,18 @@ class _RoutedModel(Model):  # type: ignore[misc]
         return self._provider.begin(task, list(self._provider.models))
 
     async def get_response(self, *given: Any, **named: Any) -> Any:
-        with self._begin(given, named) as turn:
-            response = await self._provider.models[turn.agent].get_response(*given, **named)
-        self._provider.answered(turn, response, response.response_id)
-        return response
+        turn = self._begin(given, named)
+        while not turn.accepted:
+            try:
+                with turn:
+                    response = await self._provider.models[turn.agent].get_response(*given, **named)
+            except Exception as error:
+                turn = turn.failed_over(error)
+            else:
+                turn = await turn.looked_async(response, tokens=_tokens(response))
+        answer: Any = turn.answer
+        self._provider.answered(turn, answer, answer.response_id)
+        return answer
 
     async def stream_response(self, *given: Any, **named: Any) -> AsyncIterator[Any]:
         with self._begin(given, named) as turn:
