@@ -186,6 +186,24 @@ def test_what_a_chat_cannot_express_is_refused(endpoint, serve, agent, client):
     assert refused.value.code == "missing_capability"
 
 
+TOOLS = [{"type": "function", "name": "look", "parameters": {}}, {"type": "namespace", "name": "n", "tools": []}]
+
+
+def test_tools_of_an_endpoint_that_nobody_has_are_left_out(endpoint, serve, agent, client):
+    """Codex offers such tools with every request and works without them; one that is forced is refused."""
+    url = endpoint.script(GOOD)
+    service = serve(agent(url))
+    responses = client(service).responses
+    given = {"input": "Hello", "tools": [*TOOLS, {"type": "web_search"}]}
+    done = ask(responses, **given, tool_choice="auto")
+    assert done.headers["x-bot-orch-left-out"] == "tool namespace, tool web_search"
+    assert [tool["function"]["name"] for tool in endpoint.seen(url)[-1]["document"]["tools"]] == ["look"]
+    for choice, tools in (({"type": "web_search"}, given["tools"]), ("required", given["tools"][1:])):
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask(responses, input="Hello", tools=tools, tool_choice=choice)
+        assert refused.value.code == "missing_capability"
+
+
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_function_answers_responses(serve, client, streams):
     service = serve("{id: own, kind: python, settings: {path: 'gateway_agents:at_once'}}")

@@ -83,8 +83,21 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
     return await answer_once(request, KeySpace.CHAT, cached)
 
 
+def _read(dialect: Dialect, request: Request) -> ChatRequest:
+    """The request as a chat; tools that it offers need an agent with the interface, unless the router has none."""
+    asked = dialect.read(request.body)
+    if not asked.offered or asked.only:
+        return asked
+    agents = [agent for agent in request.runtime.config.agents if agent.shadow is None]
+    spoken = {each for agent in agents for each in agent.capabilities.get("endpoints", ())}
+    if asked.endpoint in spoken or (asked.endpoint == "messages" and any(each.kind == "anthropic" for each in agents)):
+        return replace(asked, only=asked.offered[0])
+    request.headers_out["x-bot-orch-left-out"] = ", ".join(asked.offered)
+    return asked
+
+
 async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
-    asked = await _screened(request, dialect.read(request.body))
+    asked = await _screened(request, _read(dialect, request))
     round_ = await round_of(request.runtime, chat_task(request, asked), call_of(asked, trace))
     if asked.stream and request.runtime.screens.after:
         reply = await _run(request, round_)
@@ -95,7 +108,7 @@ async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> 
 
 async def _carried(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
     """Answer a chat whose router another process owns: the owner decides, this process calls the agent."""
-    asked, runtime, caller = dialect.read(request.body), request.runtime, request.caller
+    asked, runtime, caller = _read(dialect, request), request.runtime, request.caller
     if runtime.forwarder is None or runtime.forwarder.owners is None:
         raise moved(runtime.config.name)
     whole = sees_text(runtime.config)

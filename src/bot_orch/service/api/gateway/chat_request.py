@@ -56,6 +56,8 @@ class ChatRequest:
         The request as it came, for agents that speak this interface themselves.
     only
         The part of the request that a chat cannot express.
+    offered
+        Tools of the endpoint that the answer may use and need not: left out if no agent has them.
     refers_to
         Ids of earlier answers that the request builds on, in addition to tool results in the messages.
     held
@@ -73,6 +75,7 @@ class ChatRequest:
     stream: bool = False
     document: Mapping[str, Any] | None = None
     only: str = ""
+    offered: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
     held: str = ""
     user: str = ""

@@ -41,15 +41,17 @@ class MessagesDialect:
         for each in given:
             messages += _turn(each, only)
         user = body.get("metadata")
+        params, offered = _params(body, only)
         return ChatRequest(
             self.endpoint,
             read_model(body),
             tuple(messages),
-            params=_params(body, only),
+            params=params,
             hints=read_hints(body),
             stream=body.get("stream") is True,
             document=native(body),
             only=only[0] if only else "",
+            offered=tuple(offered),
             user=text_of(user.get("user_id")) if isinstance(user, Mapping) else "",
         )
 
@@ -117,7 +119,8 @@ def _plain(system: Any) -> str:
     return "\n\n".join(text_of(each.get("text")) for each in system or () if isinstance(each, Mapping))
 
 
-def _params(body: Mapping[str, Any], only: list[str]) -> dict[str, Any]:
+def _params(body: Mapping[str, Any], only: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """The parameters of a chat, and the tools that it cannot express but need not use."""
     params = {name: body[name] for name in ("temperature", "top_p") if body.get(name) is not None}
     if body.get("max_tokens") is not None:
         params["max_completion_tokens"] = body["max_tokens"]
@@ -125,25 +128,31 @@ def _params(body: Mapping[str, Any], only: list[str]) -> dict[str, Any]:
         params["stop"] = body["stop_sequences"]
     if isinstance(user := body.get("metadata"), Mapping) and user.get("user_id"):
         params["user"] = user["user_id"]
-    tools = []
+    tools: list[dict[str, Any]] = []
+    offered: list[str] = []
+    choice = body.get("tool_choice")
+    forced = choice.get("name") if isinstance(choice, Mapping) and choice.get("type") == "tool" else None
     for tool in body.get("tools") or ():
         kind = tool.get("type") or "custom" if isinstance(tool, Mapping) else None
         if kind != "custom":
-            only.append(f"tool {kind}")
+            needed = forced is not None and isinstance(tool, Mapping) and tool.get("name") == forced
+            (only if needed else offered).append(f"tool {kind}")
             continue
         function = {"name": tool.get("name"), "parameters": tool.get("input_schema")}
         told = {"description": tool["description"]} if tool.get("description") else {}
         tools.append({"type": "function", "function": {**function, **told}})
     if tools:
         params["tools"] = tools
-        params |= _choice(body.get("tool_choice"))
+        params |= _choice(choice)
+    elif isinstance(choice, Mapping) and choice.get("type") == "any":
+        only += offered
     format_ = (body.get("output_config") or {}).get("format")
     if isinstance(format_, Mapping) and format_.get("type") == "json_schema":
         schema = {"name": "answer", "schema": format_.get("schema")}
         params["response_format"] = {"type": "json_schema", "json_schema": schema}
     if body.get("stream") is True:
         params["stream_options"] = {"include_usage": True}
-    return params
+    return params, offered
 
 
 def _choice(asked: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class ResponsesDialect:
             given = []
         only = [name for name in _ONLY if body.get(name)]
         messages = _messages(body.get("instructions"), given, only)
-        params = _params(body, only)
+        params, offered = _params(body, only)
         previous = body.get("previous_response_id")
         return ChatRequest(
             self.endpoint,
@@ -43,6 +43,7 @@ class ResponsesDialect:
             stream=body.get("stream") is True,
             document=native(body),
             only=only[0] if only else "",
+            offered=tuple(offered),
             refers_to=(previous,) if isinstance(previous, str) else (),
             held=next((name for name in ("conversation", "item_reference") if name in only), ""),
             user=text_of(body.get("user")),
@@ -117,7 +118,8 @@ def _part(part: Any, only: list[str]) -> dict[str, Any] | None:
     return None
 
 
-def _params(body: Mapping[str, Any], only: list[str]) -> dict[str, Any]:
+def _params(body: Mapping[str, Any], only: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """The parameters of a chat, and the tools that it cannot express but need not use."""
     params = {name: body[name] for name in _SAME if body.get(name) is not None}
     if body.get("max_output_tokens") is not None:
         params["max_completion_tokens"] = body["max_output_tokens"]
@@ -131,9 +133,12 @@ def _params(body: Mapping[str, Any], only: list[str]) -> dict[str, Any]:
             params["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif isinstance(format_, Mapping) and format_.get("type") == "json_object":
             params["response_format"] = {"type": "json_object"}
-    if tools := _tools(body.get("tools"), only):
+    tools, offered = _tools(body.get("tools"))
+    if tools:
         params["tools"] = tools
     choice = body.get("tool_choice")
+    if choice == "required" and not tools:
+        only += offered
     if isinstance(choice, Mapping) and choice.get("type") == "function":
         params["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
     elif isinstance(choice, Mapping):
@@ -142,15 +147,16 @@ def _params(body: Mapping[str, Any], only: list[str]) -> dict[str, Any]:
         params["tool_choice"] = choice
     if body.get("stream") is True:
         params["stream_options"] = {"include_usage": True}
-    return params
+    return params, offered
 
 
-def _tools(given: Any, only: list[str]) -> list[dict[str, Any]]:
-    tools = []
+def _tools(given: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """Functions as a chat has them, and names of other tools."""
+    tools, others = [], []
     for tool in given if isinstance(given, Iterable) else ():
         kind = tool.get("type") if isinstance(tool, Mapping) else None
         if kind == "function":
             tools.append({"type": "function", "function": {name: tool[name] for name in tool if name != "type"}})
         else:
-            only.append(f"tool {kind}")
-    return tools
+            others.append(f"tool {kind}")
+    return tools, others
