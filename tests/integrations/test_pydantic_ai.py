@@ -124,3 +124,37 @@ def test_a_streamed_run():
     assert asyncio.run(play()) == "hello"
     (row,) = runs.router.history()
     assert row["reward"] == 1.0 and runs.router.pending == ()
+
+
+def test_answers_are_checked_before_one_is_delivered():
+    """The round has one outcome, and both models were looked at."""
+    runs = RoutedRuns(
+        {"wrong": says("no"), "right": says("yes")},
+        attempts=2,
+        check=lambda task, response: response.parts[0].content == "yes",
+        judge=lambda task, result: float(result.output == "yes"),
+    )
+    agent = Agent(capabilities=[runs])
+    assert {run(agent).output for _ in range(12)} == {"yes"}
+    assert runs.router.pending == ()
+    assert all(runs.router._orchestrator._state.parts["team"]["checked"] > 0)
+
+
+def test_a_failure_asks_the_next_model():
+    models = {"broken": raises(ValueError("no")), "right": says("yes")}
+    runs = RoutedRuns(models, attempts=2, check=lambda *_: True, judge=lambda *_: 1.0)
+    assert {run(Agent(capabilities=[runs])).output for _ in range(6)} == {"yes"}
+    assert runs.router.pending == ()
+
+
+def test_tool_calls_are_not_looked_at():
+    def twice(messages, info):
+        told = [part for part in messages[-1].parts if part.part_kind == "tool-return"]
+        return ModelResponse([TextPart("done")] if told else [ToolCallPart("look", {})])
+
+    looked = []
+    check = lambda task, response: looked.append(response.parts[0].part_kind) or True  # noqa: E731
+    runs = RoutedRuns({"a": does(twice), "b": does(twice)}, attempts=2, check=check, judge=lambda *_: 1.0)
+    agent = Agent(capabilities=[runs])
+    agent.tool_plain(name="look")(lambda: "seen")
+    assert run(agent).output == "done" and set(looked) == {"text"}

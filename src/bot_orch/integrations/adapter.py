@@ -9,15 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.functions import ending_of, outcome_of
 from bot_orch.checks import check_number
 from bot_orch.errors import InvalidInputError, UnknownDecisionError
 from bot_orch.router import Router
-from bot_orch.router.attempts import CallAttempts, Check
-from bot_orch.router.calls import Call
+from bot_orch.router.attempts import Call, CallAttempts, Check
 from bot_orch.types import Decision, Outcome, Task
 
 __all__ = ["Adapter", "ModelAdapter", "Turn", "TurnWatcher", "turn_ending", "user_text"]
@@ -227,6 +226,9 @@ class Adapter:
         Objects that trace, count or score turns.
     """
 
+    #: Whether the adapter follows the steps of a round; a framework that leaves no room for a second answer cannot.
+    looks: ClassVar[bool] = True
+
     def __init__(
         self,
         router: Router | Sequence[str],
@@ -240,6 +242,9 @@ class Adapter:
         watchers: Iterable[TurnWatcher] = (),
     ) -> None:
         super().__init__()
+        if check is not None and not self.looks:
+            remedy = "use LangGraph's, OpenAI's or PydanticAI's adapter, or Adapter itself"
+            raise InvalidInputError("check", f"has no effect with {type(self).__name__}", remedy)
         if success_reward is not None:
             check_number("success_reward", success_reward, "pass a reward in [0, 1], or None to wait for feedback")
         if (attempts > 1) is not (check is not None):

@@ -94,6 +94,8 @@ class RoutedHandoffs(Adapter, RunHooks):  # type: ignore[misc]
     :class:`Adapter`.
     """
 
+    looks = False
+
     def __init__(self, agents: Sequence[Any], router: Router | None = None, **options: Any) -> None:
         super().__init__(router or [agent.name for agent in agents], **options)
         self.handoffs = [handoff(agent, is_enabled=partial(self._enabled, agent.name)) for agent in agents]

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.integrations.adapter import ModelAdapter
+from bot_orch.integrations.adapter import ModelAdapter, Turn
 from bot_orch.types import Task
 
 try:
+    from pydantic_ai import RetryModelRequest
     from pydantic_ai.capabilities import AbstractCapability
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the PydanticAI adapter", "pydantic-ai") from _error
@@ -24,7 +25,9 @@ class RoutedRuns(ModelAdapter, AbstractCapability):  # type: ignore[misc]
     >>> agent = Agent(capabilities=[RoutedRuns({"small": small, "large": large})])  # doctest: +SKIP
 
     ``models`` may be ids, such as ``"openai:gpt-5"``. ``judge(task, result)`` rates the result of a run;
-    :meth:`feedback` takes ``result.run_id``. See :class:`ModelAdapter` for the parameters.
+    :meth:`feedback` takes ``result.run_id``. With ``attempts`` and ``check(task, response)`` a response without tool
+    calls is looked at before the run goes on, and another model may be asked; streams are not looked at. See
+    :class:`ModelAdapter` for the parameters.
     """
 
     def get_model(self) -> Any:
@@ -45,6 +48,27 @@ class RoutedRuns(ModelAdapter, AbstractCapability):  # type: ignore[misc]
         if turn is not None:
             turn.answered(result, tokens=(ctx.usage.input_tokens, ctx.usage.output_tokens))
         return result
+
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+        """PydanticAI hook: look at a response that may end the run; deliver it, or an earlier one, or ask again."""
+        turn = None if self.check is None or request_context.streaming else self.find(ctx.run_id)
+        if turn is None or turn.accepted or any(part.part_kind == "tool-call" for part in response.parts):
+            return response
+        tokens = (response.usage.input_tokens, response.usage.output_tokens)
+        return self._went_on(await turn.looked_async(response, tokens=tokens), ctx.run_id)
+
+    async def on_model_request_error(self, ctx: Any, *, request_context: Any, error: Exception) -> Any:
+        """PydanticAI hook: after a failure ask another model, if answers are looked at."""
+        turn = None if self.check is None or request_context.streaming else self.find(ctx.run_id)
+        if turn is None or turn.accepted:
+            raise error
+        return self._went_on(turn.failed_over(error), ctx.run_id)
+
+    def _went_on(self, turn: Turn, run_id: str) -> Any:
+        self.add_id(turn, run_id)
+        if turn.accepted:
+            return turn.answer
+        raise RetryModelRequest(self.models[turn.agent])
 
     def _select(self, context: Any) -> Any:
         turn = None if context.run_id is None else self.find(context.run_id)

@@ -41,6 +41,8 @@ class LearnedStrategy(Adapter):
     agents may share a router.
     """
 
+    looks = False
+
     def __init__(self, router: Router | Sequence[str], **options: Any) -> None:
         super().__init__(router, **options)
         self._open = dict[int, _RoutedInvocation]()
