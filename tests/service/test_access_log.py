@@ -7,8 +7,8 @@ from service_running import BASE, hang_up, until
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import load_config
-from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.server import make_server
+from bot_orch.service.web.access import AccessLog
 
 SECRET = {"A": "very-secret-token-of-a"}
 BEARER = {"Authorization": f"Bearer {SECRET['A']}"}

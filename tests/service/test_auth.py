@@ -246,10 +246,10 @@ def test_an_address_that_guesses_must_wait_and_callers_in_use_go_on(start, refus
 
 def test_the_pause_ends_and_memory_is_bounded():
     from bot_orch.service.problems import Problem
-    from bot_orch.service.web import logins
+    from bot_orch.service.web import auth
 
     now = [0.0]
-    kept = logins.Logins(3, clock=lambda: now[0])
+    kept = auth.Logins(3, clock=lambda: now[0])
     for _ in range(3):
         kept.check("a", "x", "/")
         kept.failed("a", "/")
@@ -259,23 +259,23 @@ def test_the_pause_ends_and_memory_is_bounded():
     kept.check("b", "x", "/")
     now[0] = 20.0
     kept.check("a", "x", "/")
-    for number in range(3 * logins._ADDRESSES):
+    for number in range(3 * auth._ADDRESSES):
         kept.failed(f"10.{number}", "/")
         kept.succeeded(f"10.{number}", "x")
-    assert max(len(kept._failures), len(kept._lines), len(kept._known)) <= logins._ADDRESSES
+    assert max(len(kept._failures), len(kept._lines), len(kept._known)) <= auth._ADDRESSES
 
 
 def test_a_flood_of_refusals_is_summed_up(refusals):
-    from bot_orch.service.web import logins
+    from bot_orch.service.web import auth
 
     now = [0.0]
-    kept = logins.Logins(0, clock=lambda: now[0])
+    kept = auth.Logins(0, clock=lambda: now[0])
     for _ in range(500):
         kept.refused("a", "/", "no token")
-    assert len(refusals) == logins._LINES
+    assert len(refusals) == auth._LINES
     now[0] = 1.0
     kept.refused("a", "/", "no token")
-    assert refusals[-1]["not_logged"] == 500 - logins._LINES
+    assert refusals[-1]["not_logged"] == 500 - auth._LINES
 
 
 @pytest.mark.parametrize("name", ["Authorization", "Host", "Origin", "Cookie", "Idempotency-Key"])

@@ -30,7 +30,6 @@ from bot_orch.service.guardrails import Screens
 from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import LimitKey, RouterUsage, TokenUsage
 from bot_orch.service.problems import Problem, StorageError
@@ -38,6 +37,7 @@ from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.groups import Group
 from bot_orch.service.storage.retention import Retention, retention_of
 from bot_orch.service.storage.writer import Writer
+from bot_orch.service.web.access import AccessLog
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight, ShadowAllowance
 
 if TYPE_CHECKING:

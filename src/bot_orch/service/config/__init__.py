@@ -37,7 +37,7 @@ from bot_orch.service.config.settings import (  # first: it names the extra that
 )
 
 from bot_orch.service.config.checks import taken_by_others  # isort: skip
-from bot_orch.service.config.keys import check_keys  # isort: skip
+from bot_orch.service.config.reading import check_keys  # isort: skip
 from bot_orch.service.config.reading import load_config, parse_config  # isort: skip
 
 __all__ = [

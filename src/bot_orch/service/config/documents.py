@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.service.config.checks import check_config
-from bot_orch.service.config.reading import load_config, parsed, placed, typed
+from bot_orch.service.config.reading import expanded, load_config, parsed, placed, typed
 from bot_orch.service.config.settings import Config
-from bot_orch.service.config.variables import expanded
 from bot_orch.strict import read_text
 
 __all__ = [

@@ -1,24 +1,33 @@
-"""Reads a configuration from YAML."""
+"""Reads a configuration from YAML: unknown keys and secrets in plain text are refused, variables replaced."""
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from bot_orch.agents.prices import PriceRow, price_of, read_prices, shipped_prices
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config.checks import check_config, check_numbers, invalid, named
-from bot_orch.service.config.keys import check_keys
 from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
-from bot_orch.service.config.variables import expanded
 from bot_orch.strict import parse_yaml, read_text
 
-__all__ = ["load_config", "parse_config", "parsed", "placed", "typed"]
+__all__ = ["check_keys", "expanded", "load_config", "parse_config", "parsed", "placed", "typed", "variables_in"]
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET = re.compile(
+    r"(?:[._-]|(?<=api))(tokens?|(key|secret|password|passwd|passphrase|authorization|credential)s?(\[\d+\])*)$",
+    re.IGNORECASE,
+)
+_PASSWORD_IN_URL = re.compile(r"://[^/@:]*:[^/@$]+@|[?&](ssl)?password=[^&$]", re.IGNORECASE)
+_DATABASE = re.compile(r"config\.(routers\..*\.)?database")
 
 
 def load_config(
@@ -172,3 +181,74 @@ def _with_default(document: dict[str, Any]) -> dict[str, Any]:
     shared = {"judges": document.get("judges", []), "audit": document.get("audit")}
     others = {name: {**shared, **part} if isinstance(part, dict) else part for name, part in rest}
     return {**document, "name": name, **(first if isinstance(first, dict) else {}), "routers": others}
+
+
+def check_keys(value: Any, type_: Any, where: str) -> None:
+    """Refuse keys that ``type_`` (a struct or dataclass, or a tuple of them) does not know, naming the nearest."""
+    if get_origin(type_) is Annotated:
+        type_ = get_args(type_)[0]
+    if get_origin(type_) is tuple:
+        for index, entry in enumerate(value if isinstance(value, list) else ()):
+            check_keys(entry, get_args(type_)[0], f"{where}[{index}]")
+    if get_origin(type_) is dict and isinstance(value, dict):
+        for key, entry in value.items():
+            check_keys(entry, get_args(type_)[1], f"{where}.{key}")
+    known = _fields(type_)
+    if known is None or not isinstance(value, dict):
+        return
+    for key, entry in value.items():
+        if key not in known:
+            nearest = difflib.get_close_matches(str(key), known, 1, 0.5)
+            remedy = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {', '.join(sorted(known))}"
+            raise InvalidInputError(f"{where}.{key}", "is not a setting", remedy)
+        check_keys(entry, known[key], f"{where}.{key}")
+
+
+def _fields(type_: Any) -> dict[str, Any] | None:
+    if get_origin(type_) is Annotated:
+        return _fields(get_args(type_)[0])
+    if get_origin(type_) in (Union, UnionType):  # optional
+        return next((found for part in get_args(type_) if (found := _fields(part)) is not None), None)
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        return {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
+    if hasattr(type_, "__dataclass_fields__"):
+        return {name: get_type_hints(type_)[name] for name in type_.__dataclass_fields__}
+    return None
+
+
+def expanded(value: Any, where: str, environment: Mapping[str, str]) -> Any:
+    """A value with its variables replaced; a secret in plain text is refused."""
+    if isinstance(value, dict):
+        return {key: expanded(entry, f"{where}.{key}", environment) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [expanded(entry, f"{where}[{index}]", environment) for index, entry in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    in_url = _DATABASE.fullmatch(where) and _PASSWORD_IN_URL.search(value)
+    if in_url or (_SECRET.search(where) and value and not _VARIABLE.search(value)):
+        raise InvalidInputError(where, "holds a secret in plain text", "put it into the environment and write ${NAME}")
+    return _VARIABLE.sub(lambda match: _variable(match[1], where, environment), value)
+
+
+def _variable(name: str, where: str, environment: Mapping[str, str]) -> str:
+    if not environment.get(name):
+        raise InvalidInputError(where, f"needs the environment variable {name}", f"set {name} before starting")
+    return environment[name]
+
+
+def variables_in(value: Any, where: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Settings that name variables, and the variables.
+
+    Examples
+    --------
+    >>> list(variables_in({"a": ["${X}/${Y}", "plain"]}, "config"))
+    [('config.a[0]', ('X', 'Y'))]
+    """
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            yield from variables_in(entry, f"{where}.{key}")
+    elif isinstance(value, list):
+        for index, entry in enumerate(value):
+            yield from variables_in(entry, f"{where}[{index}]")
+    elif isinstance(value, str) and (found := _VARIABLE.findall(value)):
+        yield where, tuple(found)

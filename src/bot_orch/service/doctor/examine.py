@@ -11,7 +11,7 @@ from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.service.build import check
 from bot_orch.service.config import load_config
 from bot_orch.service.config.documents import ConfigFile
-from bot_orch.service.config.variables import variables_in
+from bot_orch.service.config.reading import variables_in
 from bot_orch.service.doctor.endpoints import ProbeResult, ask_all, endpoint_findings, endpoints_in
 from bot_orch.service.doctor.machine import CheckFinding, DatabaseSeen, failed, ok, see_database, warning
 from bot_orch.service.doctor.start import objective_findings, port_findings, setting_findings, version_findings
