@@ -179,7 +179,8 @@ def test_what_cannot_be_promised_names_its_field(field, values):
 def test_what_it_needs_grows_with_what_it_promises():
     needed = [Guarantee("large", each).rounds_needed() for each in (0.1, 0.05, 0.02)]
     assert needed == sorted(needed)
-    assert Guarantee("large", 0.0001).rounds_needed() is None
+    with pytest.raises(InvalidInputError, match="loss_at_most: is 0.0001, which ten million tasks"):
+        Guarantee("large", 0.0001)
 
 
 def test_a_thread_safe_router_has_the_certificate():

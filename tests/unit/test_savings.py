@@ -1,10 +1,12 @@
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from bot_orch import Agent, InvalidInputError, Objective, Outcome, Router, Task
 from bot_orch.cli.main import main
+from bot_orch.evaluation import savings
 from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.savings import ServedRequests, compare, mix_of_same_cost, served_requests
@@ -86,3 +88,31 @@ def test_the_command_compares_a_routers_file(tmp_path, capsys):
     with closing(open_whole(path)) as log:
         found = compare(served_requests(collect(log)), "large").total_usd()
     assert found.low < found.value < found.high < 0.0
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_intervals_of_what_would_have_been_saved_cover_at_the_stated_rate(level, monkeypatch):
+    rng, hits, n = np.random.default_rng(7), {"usd": [], "reward": []}, 300
+    truth = {"usd": 0.8 * (0.01 - 0.1) * np.exp(0.32), "reward": 0.8 * (0.6 - 0.82)}
+
+    def event(number, by, agent):
+        return SimpleNamespace(id=f"{by}{number}", task=SimpleNamespace(id=number), by=by, agent=agent, round="")
+
+    for _ in range(200):
+        size, small = rng.lognormal(0.0, 0.8, n), rng.random(n) < 0.8
+        chosen = np.where(small, 0, 2)
+        made = [event(number, "observe", "large") for number in range(n)]
+        made += [event(number, "shadow", AGENTS[agent]) for number, agent in enumerate(chosen)]
+        usd = np.concatenate([0.1 * size, USD[chosen] * size])
+        reward = (rng.random(2 * n) < np.concatenate([np.full(n, 0.82), REWARD[chosen]])).astype(float)
+        reward[n:][rng.random(n) < 0.2] = np.nan  # judges failed
+        values = {"usd": usd, "reward": reward, "seconds": np.full(2 * n, np.nan)}
+        logged = LogSample(np.zeros(2 * n, int), reward, np.ones((2 * n, 3)), features=np.zeros((2 * n, 0)))
+        served = ServedRequests(AGENTS, logged, values, values, tuple(each.id for each in made))
+        monkeypatch.setattr(savings, "served_requests", lambda rounds, shadows, served=served: served)
+        found = savings.observed(SimpleNamespace(made=made), confidence=level)
+        assert found.differences.keys() == hits.keys(), "no seconds are known"
+        for name, each in found.differences.items():
+            hits[name].append(each.low <= truth[name] <= each.high)
+    for name in hits:
+        assert np.mean(hits[name]) == pytest.approx(level, abs=2.5 * np.sqrt(level * (1 - level) / 200) + 0.03), name

@@ -52,6 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
         shares = zip(mix.tolist(), requests.agents, strict=True)
         name = " + ".join(f"{100.0 * share:.0f} % {agent}" for share, agent in shares if share > 0.0)
         found.append(compare(requests, mix, name=f"{name} (a mix of the same cost)", confidence=arguments.confidence))
+    promised = rounds.configured().settings.guarantee
+    if promised is not None and rounds.span_s:
+        needed = promised.rounds_needed() or 0
+        days = needed * rounds.span_s / 86_400.0 / len(requests)
+        print(f"The guarantee needs about {needed} requests with rewards, {days:.1f} days at this log's rate.")  # noqa: T201
     print("The router, compared with sending every request to")  # noqa: T201
     for each in found:
         print(f"  {each}")  # noqa: T201

@@ -152,6 +152,9 @@ class Guarantee:
             value = check_number(f"guarantee.{name}", getattr(self, name), remedy, high=1.0)
             if not 0.0 < value < 1.0:
                 raise InvalidInputError(f"guarantee.{name}", f"is {value:g}", f"{remedy}, between 0 and 1")
+        if self.rounds_needed() is None:
+            problem = f"is {self.loss_at_most:g}, which ten million tasks with rewards cannot certify"
+            raise InvalidInputError("guarantee.loss_at_most", problem, "allow a larger loss, or a larger control share")
 
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Guarantee:

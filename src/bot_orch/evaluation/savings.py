@@ -29,6 +29,7 @@ __all__ = ["Comparison", "ServedRequests", "compare", "mix_of_same_cost", "obser
 MEASURES = ("usd", "reward", "seconds")
 _LEAST_EFFECTIVE = 50.0
 _MOST_UNCOVERED = 0.5
+_LEAST_DIFFERENT = 20  # known differences that an interval needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,8 @@ class Comparison:
 def observed(rounds: LoggedRounds, *, confidence: float = 0.95) -> Comparison | None:
     """The router less the agents that served in mode ``observe``, paired by request; None without such requests.
 
-    Where the router chose the agent that served, nothing differs. A request whose answers were not both judged is left
-    out of the comparison of rewards.
+    Where the router chose the agent that served, nothing differs. Where it chose another one and one of the two values
+    is not known, the others of that sort stand for it.
     """
     served = {event.task.id: event for event in rounds.made if event.by == "observe" and not event.round}
     if not served:
@@ -112,10 +113,10 @@ def observed(rounds: LoggedRounds, *, confidence: float = 0.95) -> Comparison | 
     same = np.array([event.agent == served[event.task.id].agent for event in chosen], dtype=bool)
     differences: dict[str, Difference] = {}
     for name in MEASURES:
-        gap = np.where(same, 0.0, requests.served[name][one] - requests.served[name][other])
-        gap = gap[np.isfinite(gap)]
-        if len(gap) >= _LEAST_EFFECTIVE:
-            differences[name] = _mean_interval(gap, confidence)
+        gap = (requests.served[name][one] - requests.served[name][other])[~same]
+        known = gap[np.isfinite(gap)]
+        if len(chosen) >= _LEAST_EFFECTIVE and len(known) >= min(len(gap), _LEAST_DIFFERENT):
+            differences[name] = _mixed_interval(known, len(gap), len(chosen), confidence)
     unknown = "" if differences else f"{len(chosen)} requests were compared, {_LEAST_EFFECTIVE:.0f} are needed"
     name = "what was served (mode observe)"
     return Comparison(name, len(chosen), left_out=0, differences=differences, unknown=unknown, total=len(served))
@@ -217,6 +218,14 @@ def _difference(
     w = target[rows][at, logged.agent] / logged.propensities[at, logged.agent]
     other = (target[rows] * q).sum(axis=1) + w * (logged.reward - q[at, logged.agent])
     return _mean_interval(served[rows] - other, confidence)
+
+
+def _mixed_interval(gap: Floats, different: int, n: int, confidence: float) -> Difference:
+    """Mean over ``n`` requests of which ``different`` may differ, and ``gap`` is known of some of these."""
+    share, mean = different / n, float(gap.mean()) if len(gap) else 0.0
+    spread = float(gap.var(ddof=1)) / len(gap) if len(gap) > 1 else 0.0
+    half = quantile(confidence) * math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / n)
+    return Difference(share * mean, share * mean - half, share * mean + half)
 
 
 def _mean_interval(gap: Floats, confidence: float) -> Difference:

@@ -72,7 +72,7 @@ def objective_findings(config: Config) -> Iterator[CheckFinding]:
             problem = f"{where}.agents: {', '.join(free)} have no price, and dollars are limited: they count as free"
             yield warning("prices", problem, "give them a price (0 if they are free), or list them in a prices file")
         if (promised := wanted_guarantee(part.router)) is not None:
-            yield _needs(promised, where)
+            yield _needs(promised, where, part)
         if (found := idle_weight(part)) is None:
             continue
         moved, prices = found
@@ -84,12 +84,13 @@ def objective_findings(config: Config) -> Iterator[CheckFinding]:
         yield warning("objective", problem, remedy)
 
 
-def _needs(promised: Guarantee, where: str) -> CheckFinding:
+def _needs(promised: Guarantee, where: str, part: Config) -> CheckFinding:
     """The number of tasks a guarantee needs before it lets other agents serve."""
     first, needed = promised.first_round(), promised.rounds_needed()
-    if needed is None:
-        problem = f"{where}.router.guarantee: {promised.loss_at_most:g} a task needs more than ten million rewards"
-        return warning("guarantee", problem, "allow a larger loss_at_most, or a larger control share")
+    judged = any(judge.rate == 1.0 and judge.kind not in ("thumbs", "pairwise") for judge in part.judges)
+    if not judged and not any(agent.kind in ("python", "simulated") for agent in part.agents):
+        problem = f"{where}.router.guarantee: no judge sees every answer, and one without a reward counts as lost"
+        return warning("guarantee", problem, "report a reward of every request to /v1/feedback, or add such a judge")
     text = (
         f"{promised.baseline} alone for {first} requests; about {needed} with rewards until others serve all the time"
     )
