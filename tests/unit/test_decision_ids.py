@@ -71,7 +71,7 @@ def test_a_saved_state_keeps_its_prefix(tmp_path):
 def test_a_state_of_an_earlier_release_goes_on_with_derived_ids():
     router = Orchestrator(["a", "b"], seed=3, ids="derived")
     assert '"prefix"' not in router.to_json()
-    assert router.decide(Task()).id == f"{router.stream:016x}-{0:012x}"
+    assert router.decide(Task()).id == f"{router._stream:016x}-{0:012x}"
 
 
 @pytest.mark.parametrize("snapshot", [True, False])

@@ -277,16 +277,6 @@ class Orchestrator:
         return self.settings.reward
 
     @property
-    def stream(self) -> int:
-        """Key of the random stream for decisions."""
-        return self._stream
-
-    @property
-    def prefix(self) -> str:
-        """Prefix of decision ids; the number of the decision follows."""
-        return self._prefix
-
-    @property
     def members(self) -> tuple[Agent, ...]:
         """The agents, in order."""
         return self._state.agents
@@ -615,14 +605,19 @@ class Orchestrator:
         self._roster.find(decision.agent)
         self._check_id(decision.id)
         prepared = self._last_prepared
-        if prepared is not None and prepared[0] is decision and decision.state_seq == self._state.seq:
-            _, engine, observed = prepared  # nothing has changed since
+        if prepared is not None and self._is_prepared(decision):
+            _, engine, observed = prepared
         else:
             if decision.encoder:  # the text is not needed again
                 task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
             wanted = _round(decision.answers, decision.attempts, decision.combine)
             engine, _, observed = self._observed(task, eligible, wanted)
         self._committed(engine, decision, observed)
+
+    def _is_prepared(self, decision: Decision) -> bool:
+        """Whether a decision is the one prepared last, and nothing has changed since: its task was observed then."""
+        prepared = self._last_prepared
+        return prepared is not None and prepared[0] is decision and decision.state_seq == self._state.seq
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         if engine is not self._engine:
@@ -707,7 +702,8 @@ class Orchestrator:
             if drawn != event.agent:
                 problem = f"chose {event.agent!r}, its probabilities and random key draw {drawn!r}"
                 raise EventMismatchError(f"decision {event.id} {problem}; the log was changed")
-        self.commit(made or event.decision(), event.given(), event.eligible)
+        decision = made or event.decision()
+        self.commit(decision, Task() if self._is_prepared(decision) else event.given(), event.eligible)
         for report in self._state.early.pop(event.id, ())[:1]:
             with suppress(InvalidInputError):  # it could not be checked when it came; the decision waits for another
                 self._settle_report(event.id, report.outcome(), report)

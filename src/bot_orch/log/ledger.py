@@ -101,7 +101,7 @@ class Ledger:
         return self._router is not None
 
     def apply(self, seq: int, time_us: int, event: Event, made: Decision | Outcome | None = None) -> None:
-        """Apply one event; see :meth:`bot_orch.Orchestrator.apply`. An error leaves the ledger as it was."""
+        """Apply one event; see :meth:`bot_orch.Orchestrator.apply`. One that is refused is not accounted for."""
         begun = perf_counter()
         if isinstance(event, Configured):
             self._configure(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from bot_orch.agents.endings import Ending
 from bot_orch.checks import check_callable
@@ -16,12 +16,6 @@ __all__ = ["Call", "CallAttempts", "Check"]
 
 #: What is said of an answer before it is delivered: whether or how far it passed, or fields of an ``Answer``.
 Check = Callable[[Task, Any], Any]
-
-
-class _Patience(Protocol):
-    def __call__(
-        self, decision: Decision, deadline_s: float, *, eligible: Collection[str] | None, rule: PatienceRule
-    ) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +86,11 @@ class CallAttempts:
         """The ending of the current attempt if its time runs out."""
         return Ending.TIMEOUT_TOTAL if self._last else Ending.CANCELLED_BY_CALLER
 
-    def wait_for(self, decision: Decision, patience: _Patience) -> float | None:
-        """Seconds to wait for the agent of a decision; None for no limit."""
+    def wait_for(self, decision: Decision, patience: Callable[..., float]) -> float | None:
+        """Seconds to wait for the agent of a decision; None for no limit.
+
+        ``patience`` is :meth:`bot_orch.Orchestrator.patience`.
+        """
         self._tried.append(decision.agent)
         others = self._others()
         self._last = len(self._tried) >= self._attempts or not others
