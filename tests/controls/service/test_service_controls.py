@@ -12,7 +12,14 @@ import pytest
 from bot_orch import Orchestrator, Task
 from bot_orch.clock import ManualClock
 from bot_orch.core.engine import ENGINE
-from bot_orch.core.events import Configured, EventMismatchError, FeedbackGiven, TaskRecord, record_decision
+from bot_orch.core.events import (
+    Configured,
+    DecisionMade,
+    EventMismatchError,
+    FeedbackGiven,
+    TaskRecord,
+    record_decision,
+)
 from bot_orch.log.events import encode_event
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.ledger import Ledger, fold
@@ -103,20 +110,20 @@ class Honest(Ledger):
 class CountsTwice(Honest):
     """Learns every report twice, as a retry without deduplication would."""
 
-    def _feedback(self, time_us, event):
-        entry = self.pending[event.decision_id]
-        super()._feedback(time_us, event)
-        again = self.router.decide(Task())
-        self.router.observe(again.id, event.outcome())
-        assert entry
+    def apply(self, seq, time_us, event, made=None):
+        super().apply(seq, time_us, event, made)
+        if isinstance(event, FeedbackGiven):
+            again = self.router.decide(Task())
+            self.router.observe(again.id, event.outcome())
 
 
 class ReadsTheClock(Honest):
     """Lets the wall clock into the state."""
 
-    def _decide(self, time_us, event, made):
-        super()._decide(time_us, event, made)
-        self.pending[event.id] = time_us + 1
+    def apply(self, seq, time_us, event, made=None):
+        super().apply(seq, time_us, event, made)
+        if isinstance(event, DecisionMade):
+            self.pending[event.id] = time_us + 1
 
 
 class WrongPropensities(Honest):
