@@ -33,6 +33,7 @@ __all__ = [
     "MemoryConfig",
     "QueueConfig",
     "ReferenceConfig",
+    "RetentionConfig",
     "RouterConfig",
     "RouterPartConfig",
     "RuleConfig",
