@@ -204,6 +204,29 @@ def test_the_probabilities_of_tokens_are_a_signal(pair, client, upstream):
     assert {round(each, 2) for each in seen} <= {0.11, 0.9} and seen
 
 
+GRADE = "judges: [{name: grade, kind: llm, settings: {agent: grader}}]"
+
+
+def test_a_judge_is_a_signal_and_its_dollars_count(pair, client, upstream, agent, serve):
+    """The grader says how sure an answer is; what it costs is part of the round's dollars and of its budget."""
+    lines = [
+        agent(upstream.script("a", [completion(content="one")]), "a", price=PRICE.format(1)),
+        agent(upstream.script("b", [completion(content="other")]), "b", price=PRICE.format(1)),
+        agent(upstream.script("grader", [completion(content="score: 3")]), "grader", price=PRICE.format(5)),
+    ]
+    rules = "rules: [{deny: [grader]}]"
+    service = serve(*lines, router=f"signal: grade, combine: surest, attempts: 2, {rules}", after=GRADE)
+    answers = ask(client, service, 4)
+    assert all("sure 0.30" in each.headers["x-bot-orch-steps"] for each in answers)
+    assert all(
+        float(each.headers["x-bot-orch-cost-usd"]) == 6.0 * int(each.headers["x-bot-orch-attempts"]) for each in answers
+    )
+    assert {each.combine for each in events(service, DecisionMade)} == {"surest"}
+    capped = f"signal: grade, attempts: 2, {rules}, budget: {{per_request_usd: 6.5}}"
+    service = serve(*lines, router=capped, after=GRADE)
+    assert {each.headers["x-bot-orch-attempts"] for each in ask(client, service, 4)} == {"1"}
+
+
 def test_an_agent_that_refuses_the_parameter_is_asked_without_it(serve, agent, upstream, client):
     def refuses(exchange):
         if "logprobs" in exchange.document:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # for test_workers
 
-from service_running import until
+from service_running import Running, until
 from test_workers import Service
 from upstream import completion, hang
 
@@ -15,6 +15,7 @@ from bot_orch.core.events import DecisionMade, TaskEnded
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
+from bot_orch.service.config import parse_config
 
 TEXT = """
 version: 1
@@ -57,3 +58,28 @@ def test_a_round_that_was_killed_between_two_answers_is_finished(tmp_path, upstr
     made = [each for each in events if isinstance(each, DecisionMade)]
     assert sum(each.action == "accept" for each in made) == 1
     assert sum(isinstance(each, TaskEnded) for each in events) == 1
+
+
+def test_a_round_that_ended_between_acceptance_and_its_end_asks_again(tmp_path, upstream, monkeypatch):
+    """The answer that was accepted is lost with the process, so its agent is asked again."""
+
+    def dies(*_, **__):
+        raise RuntimeError("killed")
+
+    right = upstream.script("right", [completion(content="right")])
+    text = TEXT.format(agents=", ".join((line(right, "small"), line(right, "large"))))
+    text = text.replace("database: log.sqlite", f"database: {tmp_path}/log.sqlite").split("tokens:")[0]
+    config = parse_config(text.replace("pattern: right}}", "pattern: right}, rate: 0}"))
+    service = Running(config)
+    with monkeypatch.context() as patched:
+        patched.setattr("bot_orch.service.api.tasks.TaskEnded", dies)
+        task = service.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()
+        log = service.runtime.writer.log
+        until(lambda: any(row.holds(DecisionMade) and row.event().action == "accept" for row in service.call(log.read)))
+        service.stop()
+    again = Running(config)
+    try:
+        done = until(lambda: (found := again.get(f"/v1/tasks/{task['id']}").json())["status"] == "completed" and found)
+        assert done["output"] == "right"
+    finally:
+        again.stop()

@@ -93,11 +93,11 @@ async def resume(runtime: Runtime) -> None:
 
 
 async def _pending_decisions(runtime: Runtime) -> dict[str, DecisionMade]:
-    """Pending decisions of open tasks, by task."""
+    """Pending decisions of open tasks that asked an agent, by task; answers are lost with the process."""
     found = await runtime.writer.read(lambda log: log.look_up(Wanted(refs=tuple(runtime.ledger.pending))))
     rows = [row for each in found.refs.values() for row in each]
     events = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
-    return {event.task_ref: event for event in events if event.task_ref is not None}
+    return {event.task_ref: event for event in events if event.task_ref is not None and event.action == "ask"}
 
 
 def _plan(request: Request) -> dict[str, Any]:

@@ -24,11 +24,13 @@ class Verdict(NamedTuple):
     """What a judge says of an answer: a value in [0, 1], None for no opinion, and a message about what is wrong.
 
     ``own``: the message is the operator's own, so that its last line may be logged; others may quote the answer.
+    ``cost_usd`` is what the judge's agent has cost.
     """
 
     value: float | None
     message: str = ""
     own: bool = False
+    cost_usd: float = 0.0
 
     @property
     def reason(self) -> str:

@@ -71,7 +71,7 @@ class ModelJudge:
         found = read_score(reply.text, s.scale)
         if found is None:
             raise JudgeFailure(f"the agent wrote no score from 0 to {s.scale:g}")
-        return Verdict(found, reply.text[-_LONGEST:])
+        return Verdict(found, reply.text[-_LONGEST:], cost_usd=reply.cost_usd)
 
 
 def _shown(answer: AnswerGiven) -> str:

@@ -388,6 +388,7 @@ class Round:
         judges, settings = self.runtime.judges, self.runtime.config.router
         self._add_up(reply.attempts)
         verdicts = {} if judges is None else await judges.look(decision, self.call, reply)
+        self.spent_usd += sum(each.cost_usd for each in verdicts.values())
         found = candidate_of(decision, reply, chunks, verdicts=verdicts, settings=settings)
         self.candidates[decision.agent] = found
         self.reasons[decision.id] = reasons_of(found, settings)
