@@ -8,9 +8,16 @@ from bot_orch.service.api import admin, bodies, decisions, feedback, tasks, view
 from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.judging.views import JudgeView
-from bot_orch.service.web.endpoint import RouteSpec
+from bot_orch.service.web.endpoint import Handler, RouteSpec
 
 __all__ = ["API_ROUTES", "ROUTES"]
+
+
+def _on_agent(action: str, handler: Handler, summary: str) -> RouteSpec:
+    """A route for operators that acts on an agent."""
+    path, statuses = f"/v1/admin/agents/{{id}}/{action}", (200, 404, 503)
+    return RouteSpec("POST", path, handler, scope="admin", summary=summary, answer=dict[str, Any], statuses=statuses)
+
 
 ROUTES: tuple[RouteSpec, ...] = (
     RouteSpec(
@@ -115,33 +122,9 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=dict[str, Any],
         statuses=(200, 503),
     ),
-    RouteSpec(
-        "POST",
-        "/v1/admin/agents/{id}/reset",
-        admin.reset,
-        scope="admin",
-        summary="Call an agent again that was held back",
-        answer=dict[str, Any],
-        statuses=(200, 404, 503),
-    ),
-    RouteSpec(
-        "POST",
-        "/v1/admin/agents/{id}/drain",
-        admin.drain,
-        scope="admin",
-        summary="No new work for an agent",
-        answer=dict[str, Any],
-        statuses=(200, 404, 503),
-    ),
-    RouteSpec(
-        "POST",
-        "/v1/admin/agents/{id}/resume",
-        admin.resume,
-        scope="admin",
-        summary="New work for a drained agent",
-        answer=dict[str, Any],
-        statuses=(200, 404, 503),
-    ),
+    _on_agent("reset", admin.reset, "Call an agent again that was held back"),
+    _on_agent("drain", admin.drain, "No new work for an agent"),
+    _on_agent("resume", admin.resume, "New work for a drained agent"),
     RouteSpec(
         "POST",
         "/v1/admin/reload",
