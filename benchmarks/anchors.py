@@ -33,6 +33,7 @@ from bot_orch.lab.environments.matrix.find import data_paths, load_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Order, Replay
 from bot_orch.lab.harness.players import play
+from bot_orch.lab.harness.replay_metrics import frontier
 from bot_orch.policies.registry import make_policy
 
 _HEAD = """# Anchors
@@ -43,8 +44,18 @@ sections alone. Published numbers are quoted. No router here was trained on rows
 the bandit feedback of the choices it had made.
 """
 _USD = 0.1  # reward units per dollar of the objective of CodeRouterBench
+_QUOTED = {"LinUCB": "LinUCB", "LinTS": "LinTS", "ACRouter, fine-tuned": "ACRouter (ours)"}
 _WEIGHTS = {"frugalml_sa": 200.0, "frugalml_s2t": 10.0}
 _SELECTORS = ("auto", "auto-no-context", "tornede-thompson", "degroote-linear")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is published and what was measured, in a few words each, and the lines of the section."""
+
+    published: str
+    ours: str
+    lines: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Anchor:
 
     title: str
     about: str
-    measure: Callable[[int], list[str]]
+    measure: Callable[[int], Found]
     _: KW_ONLY
     seeds: int
 
@@ -80,7 +91,7 @@ def plus_minus(values: Floats, digits: int) -> str:
     return f"{mean:.{digits}f} ± {error:.{digits}f}"
 
 
-def coderouter(seeds: int) -> list[str]:
+def coderouter(seeds: int) -> Found:
     """CodeRouterBench: performance and cumulative regret of the online routers."""
     path = find("coderouter_id.npz")
     with path.with_name("coderouter_published.csv").open(newline="") as file:
@@ -104,6 +115,7 @@ def coderouter(seeds: int) -> list[str]:
     matrix = load_matrix(path)
     with np.load(path, allow_pickle=False) as arrays:
         both = np.column_stack([arrays["features"], arrays["features_source"]]).astype(float)
+    ours = []
     for order in ("shuffled", "given"):
         for shown, features in (("dimension and source", both), ("dimension", matrix.features)):
             for policy in ("auto", "linucb") if order == "shuffled" else ("auto",):
@@ -111,7 +123,10 @@ def coderouter(seeds: int) -> list[str]:
                 label = f"`{policy}`, cold, {shown}, {order} order"
                 cells = [plus_minus(100.0 * played[0], 2), plus_minus(played[1] - shift, 1), plus_minus(played[2], 2)]
                 rows.append([label, "the stream", *cells])
-    return [
+                if policy == "auto" and shown == "dimension and source":
+                    ours.append(f"{100.0 * played[0].mean():.2f} % / {played[1].mean() - shift:.0f} ({order} order)")
+    quotes = [f"{name} {published[key]['avgperf']} % / {published[key]['cumreg']}" for name, key in _QUOTED.items()]
+    lines = [
         *table(["router", "learned from", "performance, %", "cumulative regret", "dollars"], rows),
         fill(
             f"Regret counts reward - {_USD} dollars against the best agent of every task. The published one is "
@@ -124,6 +139,7 @@ def coderouter(seeds: int) -> list[str]:
         ),
         "",
     ]
+    return Found(", ".join(quotes), ", ".join(ours), lines)
 
 
 def _stream(matrix: Matrix, policy: str, order: Order, seeds: int) -> tuple[Floats, Floats, Floats]:
@@ -137,7 +153,7 @@ def _stream(matrix: Matrix, policy: str, order: Order, seeds: int) -> tuple[Floa
     return reward.mean(axis=0), lost.sum(axis=0), cost.sum(axis=0)
 
 
-def pareto(seeds: int) -> list[str]:
+def pareto(seeds: int) -> Found:
     """ParetoBandit: seven budgets."""
     found = paretobandit.read_set(find("paretobandit_k3.npz"))
     published = paretobandit.read_published(find("paretobandit_k3_published.csv"))
@@ -145,10 +161,24 @@ def pareto(seeds: int) -> list[str]:
     for budget in paretobandit.BUDGETS:
         points.append(paretobandit.paced_point(found, make_policy("auto"), budget, seeds=seeds))
         print(f"  {budget:.3e} dollars", file=sys.stderr, flush=True)
-    return [*paretobandit.markdown(found, points, published).splitlines(), ""]
+    reward, cost = (values[found.test].mean(axis=0) for values in (found.reward, found.cost_usd))
+    corners = np.array(frontier(reward, cost), dtype=float)
+
+    def gain(value: float, paid: float) -> float:
+        return value - float(np.interp(paid, corners[:, 0], corners[:, 1]))
+
+    theirs = sum(gain(*published[round(point.budget, 12)]) > 0.0 for point in points)
+    ahead = sum(
+        gain(float(point.reward.mean()), float(point.cost_usd.mean())) > 2.0 * mean_error(point.reward)[1]
+        for point in points
+    )
+    lines = [*paretobandit.markdown(found, points, published).splitlines(), ""]
+    above = "above the hull of fixed models at {} of {} budgets"
+    ours = above.format(ahead, len(points)) + ", by two standard errors"
+    return Found(above.format(theirs, len(points)), ours, lines)
 
 
-def selectors(seeds: int) -> list[str]:
+def selectors(seeds: int) -> Found:
     """Online algorithm selection: the gap to the oracle."""
     paths = sorted(find("aslib_qbf_2011.npz").parent.glob("aslib_*.npz"))
     rows, gaps = [], []
@@ -159,10 +189,14 @@ def selectors(seeds: int) -> list[str]:
         gaps.append([gap.mean() for gap in played])
         print(f"  {path.stem}", file=sys.stderr, flush=True)
     rows.append(["**mean**", *(f"**{value:.2f}**" for value in np.mean(gaps, axis=0))])
-    return table(["gap", *(f"`{name}`" for name in _SELECTORS)], rows)
+    mean = dict(zip(_SELECTORS, np.mean(gaps, axis=0), strict=True))
+    theirs = f"{mean['tornede-thompson']:.2f} and {mean['degroote-linear']:.2f}"
+    ours = f"gap {mean['auto']:.2f} on {len(paths)}, theirs {theirs} there"
+    published = "gap 1.66 (Thompson), 1.79 (Degroote), more than twenty scenarios"
+    return Found(published, ours, table(["gap", *(f"`{name}`" for name in _SELECTORS)], rows))
 
 
-def routing(seeds: int) -> list[str]:
+def routing(seeds: int) -> Found:
     """RouterDC: taught by evaluations, tested without feedback."""
     path = find("routerdc_7llm.npz")
     run = partial(routerdc.one_seed, path=path, halves=False, most=(None, None))
@@ -173,21 +207,23 @@ def routing(seeds: int) -> list[str]:
         for column, label in ((0, "best single"), (3, "ours, the largest estimate"), (4, "random"), (5, "oracle"))
     ]
     rows += [["RouterDC, published", "58.54", "45.85"]]
-    return table(["percent, mean over data sets", "in distribution", "other data sets"], rows)
+    mean = [f"{by[group][:, 3].mean():.2f}" for group in by]
+    lines = table(["percent, mean over data sets", "in distribution", "other data sets"], rows)
+    return Found("58.54 %, 45.85 % on other data sets", f"{mean[0]} %, {mean[1]} %", lines)
 
 
-def frugal(seeds: int) -> list[str]:
+def frugal(seeds: int) -> Found:
     """FrugalML: commercial APIs, an answer's own confidence decides whether to ask another one."""
-    rows = []
+    rows, ours = [], []
     for name, weight in _WEIGHTS.items():
         path = find(f"{name}.npz")
         with tempfile.TemporaryDirectory() as out:
             words = ["--attempts", "2", "--cost-weight", f"{weight:g}", "--seeds", str(seeds), "--rounds", "4000"]
             if bot_orch(["arena", str(path), *words, "--quiet", "--out", out]) != 0:
                 raise SystemExit(f"{name}: the arena failed")
-            lines = list(csv.DictReader((Path(out) / "arena.csv").read_text().splitlines()))
+            numbers = list(csv.DictReader((Path(out) / "arena.csv").read_text().splitlines()))
         found: dict[str, dict[str, float]] = {}
-        for line in lines:
+        for line in numbers:
             found.setdefault(line["policy"], {})[line["metric"]] = float(line["mean"])
         matrix = load_matrix(path)
         assert matrix.cost_usd is not None
@@ -197,7 +233,13 @@ def frugal(seeds: int) -> list[str]:
         for policy, metrics in found.items():
             price = f"{100.0 * metrics['cost_usd'] / dear:.0f}"
             rows.append(["", policy, f"{metrics['reward']:.4f}", price])
-    return table(["data set", "router", "accuracy", "price, % of the best API's"], rows)
+        both = found["auto, 2 attempts"]
+        share = 100.0 * both["cost_usd"] / dear
+        ours.append(
+            f"{both['reward']:.4f} (best API {np.nanmean(matrix.reward[:, top]):.4f}) at {share:.0f} % of its price"
+        )
+    lines = table(["data set", "router", "accuracy", "price, % of the best API's"], rows)
+    return Found("the best API's accuracy at up to 90 % less", "; ".join(ours), lines)
 
 
 ANCHORS = {
@@ -257,9 +299,17 @@ def section(name: str, seeds: int | None) -> str:
     count = seeds or anchor.seeds
     print(name, file=sys.stderr, flush=True)
     command = f"python benchmarks/anchors.py {name}" + (f" --seeds {seeds}" if seeds else "")
-    body, about = "\n".join(anchor.measure(count)), fill(anchor.about, 120, break_on_hyphens=False)
+    found, about = anchor.measure(count), fill(anchor.about, 120, break_on_hyphens=False)
     made = f"`{command}`, {count} seeds; ± is the standard error where it is given."
-    return f"## {anchor.title}\n\n{about}\n\n{body}\n{made}\n"
+    answer = f"**Published:** {found.published}.\n**Ours:** {found.ours}."
+    return "\n".join([f"## {anchor.title}\n", answer, "", about, "", *found.lines, made, ""])
+
+
+def summary(sections: Sequence[str]) -> str:
+    """The first lines of all sections as a table."""
+    form = r"## (.+?)\n\n\*\*Published:\*\* (.+?)\.\n\*\*Ours:\*\* (.+?)\.\n"
+    rows = [match.groups() for match in (re.match(form, each) for each in sections) if match]
+    return "\n".join(table(["benchmark", "published", "ours"], rows))
 
 
 def main() -> None:
@@ -273,13 +323,13 @@ def main() -> None:
         parser.error(f"no section {unknown[0]!r}; choose from {', '.join(ANCHORS)}")
     old = arguments.page.read_text() if arguments.page.exists() else ""
     known = {title: text for text, title in re.findall(r"(## (.+?)\n.*?)(?=\n## |\Z)", old, re.DOTALL)}
-    parts = [_HEAD]
+    parts = []
     for name, anchor in ANCHORS.items():
         if not arguments.names or name in arguments.names:
             parts.append(section(name, arguments.seeds))
         elif anchor.title in known:
             parts.append(known[anchor.title].rstrip("\n") + "\n")
-    arguments.page.write_text("\n".join(parts))
+    arguments.page.write_text("\n".join([_HEAD, summary(parts), *parts]))
 
 
 if __name__ == "__main__":

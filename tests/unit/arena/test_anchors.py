@@ -39,11 +39,14 @@ def test_a_named_section_is_measured_and_the_others_stay(
 ) -> None:
     page = tmp_path / "anchors.md"
     page.write_text(PAGE.read_text())
-    measured = anchors.Anchor("RouterDC", "about", lambda seeds: [f"{seeds} seeds played"], seeds=3)
+    found = anchors.Found("theirs", "ours", ["2 seeds played"])
+    measured = anchors.Anchor("RouterDC", "about", lambda _: found, seeds=3)
     monkeypatch.setitem(anchors.ANCHORS, "routerdc", measured)
     monkeypatch.setattr(sys, "argv", ["anchors.py", "routerdc", "--seeds", "2", "--page", str(page)])
     anchors.main()
     before, after = PAGE.read_text().split("\n## "), page.read_text().split("\n## ")
     changed = [index for index, (a, b) in enumerate(zip(before, after, strict=True)) if a.strip() != b.strip()]
-    assert [after[index].partition("\n")[0] for index in changed] == ["RouterDC"]
-    assert "2 seeds played" in after[changed[0]]
+    assert [after[index].partition("\n")[0] for index in changed] == ["# Anchors", "RouterDC"]
+    assert "2 seeds played" in after[changed[1]]
+    assert "| RouterDC | theirs | ours |" in after[0]
+    assert len([line for line in after[0].splitlines() if line.startswith("| ")]) == 2 + len(anchors.ANCHORS)

@@ -21,6 +21,7 @@ ID = "claims"
 #: Rounds at which cumulative net utility is taken: a quarter, the shift, the end.
 MARKS = (28, 57, 114)
 _CONDITIONS: tuple[TriageCondition, ...] = ("iid", "noniid")
+_ENVIRONMENTS = ("triage-iid", "triage-noniid")
 _SMALL = (0.0, 0.5, 1.0, 1.25)
 #: Lambdas at which BOT-Orch is compared with itself without learning.
 LARGE = (3.0, 5.0, 10.0)
@@ -89,27 +90,19 @@ def _policy(name: str, condition: TriageCondition, lambda_: float) -> tuple[Poli
     return (algorithm_2() if with_history else algorithm_1()), 0.0 if name == "no-ot" else lambda_
 
 
-_LAMBDA = {"no-ot": 0.0, "random": 2.0, "ucb1": 2.0}
-
-
 def separates(e: Evidence) -> Judgement:
     """Ahead of every baseline by two standard errors at a quarter of the rounds, and by more at the end."""
     parts, said = [], []
-    for condition in ("triage-iid", "triage-noniid"):
+    for condition in _ENVIRONMENTS:
         leads = []
         for mark in MARKS:
-            metric = "net_utility" if mark == MARKS[-1] else f"net_utility_{mark}"
-            bot = e.get(ID, condition, "bot-orch", metric=metric, lambda_=3.0)
-            others = [e.get(ID, condition, m, metric=metric, lambda_=value) for m, value in _LAMBDA.items()]
+            bot, *others = (e.get(ID, condition, m, metric=_metric(mark), lambda_=v) for m, v in _SCORES.items())
             closest = min(others, key=lambda other: bot.mean - other.mean)
             leads.append((bot.mean - closest.mean, z_score(bot, closest)))
         parts += [leads[0][1] > 2.0, leads[-1][0] > leads[0][0]]
         shown = ", ".join(f"{mark}: {lead:+.1f} (z {z:.1f})" for mark, (lead, z) in zip(MARKS, leads, strict=True))
         said.append(f"{condition} {shown}")
     return Judgement(judged(parts), f"Lead over the closest baseline by round: {'; '.join(said)}.")
-
-
-_ENVIRONMENTS = ("triage-iid", "triage-noniid")
 
 
 def _worth(e: Evidence, condition: str, value: float) -> tuple[float, float]:

@@ -32,6 +32,8 @@ MODELS: dict[str, tuple[SurvivalModel, float, float]] = {
 _COIN = "all or nothing"
 _EPSILON = np.linspace(0.05, 1.0, 20)
 _AVERAGED = 25
+#: Kinds of samples, each with the number of rewards that an average is of.
+_AVERAGES = {"single": 1, "independent": _AVERAGED, "shared": _AVERAGED, "frail single": 1, "frail shared": _AVERAGED}
 
 
 def rewards(
@@ -67,34 +69,26 @@ def units(scale: Scale) -> list[Unit]:
 def run(params: Mapping[str, Any]) -> Payload:
     """Tails of one reward and of averages of 25, the moment bound, all against the lemma; excess per seed."""
     name, shape = params["model"], (params["draws"], _AVERAGED)
-    found: dict[str, list[float]] = {"single": [], "independent": [], "shared": [], "moment": []}
-    found |= {"frail single": [], "frail shared": []}
-    tails: dict[str, list[list[float]]] = {"single": [], "independent": [], "shared": []}
+    found: dict[str, list[float]] = {kind: [] for kind in (*_AVERAGES, "moment")}
+    tails: dict[str, list[list[float]]] = {kind: [] for kind in _AVERAGES}
+    ceiling = 2.0 * np.exp(-2.0 * _EPSILON**2)
     for seed in range(params["seeds"]):
         alone = rewards(name, generator("theory", "concentration", name, seed), shape, shared=False)
         together = rewards(name, generator("theory", "concentration", name, seed, "shared"), shape, shared=True)
-        samples = {"single": alone.ravel(), "independent": alone.mean(axis=1), "shared": together.mean(axis=1)}
-        for kind, sample in samples.items():
-            n = 1 if kind == "single" else _AVERAGED
+        frail = rewards(name, generator("theory", "concentration", name, seed, "frail"), shape, shared=True, frail=True)
+        samples = (alone.ravel(), alone.mean(axis=1), together.mean(axis=1), frail[:, 0], frail.mean(axis=1))
+        for (kind, n), sample in zip(_AVERAGES.items(), samples, strict=True):
             check = tail_check(sample, _EPSILON / np.sqrt(n))
-            ceiling = 2.0 * np.exp(-2.0 * _EPSILON**2)
             found[kind].append(float(np.max(check.empirical - ceiling - check.slack)))
             tails[kind].append(check.empirical.tolist())
         found["moment"].append(_moment_excess(alone.ravel()))
-        frail = rewards(name, generator("theory", "concentration", name, seed, "frail"), shape, shared=True, frail=True)
-        for kind, sample, n in (("frail single", frail[:, 0], 1), ("frail shared", frail.mean(axis=1), _AVERAGED)):
-            check = tail_check(sample, _EPSILON / np.sqrt(n))
-            found[kind].append(float(np.max(check.empirical - 2.0 * np.exp(-2.0 * _EPSILON**2) - check.slack)))
     mean_tails = {kind: np.mean(values, axis=0).tolist() for kind, values in tails.items()}
     return {"excess": found, "tails": mean_tails, "epsilon": _EPSILON.tolist()}
 
 
 def claims(results: Results) -> list[TheoremClaim]:
     """The lemma, a step of its proof, and its consequence for averages."""
-    worst = {
-        kind: max(max(p["excess"][kind]) for p in results.values())
-        for kind in ("single", "independent", "shared", "moment", "frail single", "frail shared")
-    }
+    worst = {kind: max(max(p["excess"][kind]) for p in results.values()) for kind in (*_AVERAGES, "moment")}
     s, gap, top = np.linspace(-8.0, 8.0, 321), 0.0, 0.0
     for m in (0.05, 0.2, 0.5, 0.8, 0.95):
         gap = max(gap, float(np.max(np.abs(curvature(s, m) - 0.25 / np.cosh(s / 2.0) ** 2))))
