@@ -23,6 +23,18 @@ __all__ = ["Lambda", "Settings"]
 
 Lambda = float | Literal["auto"]
 _UNITS = ("reference", "native")
+#: Settings that are JSON values as they are.
+_PLAIN = (
+    "seed",
+    "n_features",
+    "floor",
+    "units",
+    "cost_weight",
+    "patience_s",
+    "horizon",
+    "audit_rate",
+    "on_alarm",
+)
 
 
 @dataclass(frozen=True)
@@ -150,19 +162,11 @@ class Settings:
         return {
             "policy": to_spec(self.policy),
             "lambda": self.lambda_,
-            "seed": self.seed,
-            "n_features": self.n_features,
-            "floor": self.floor,
             "alignment": None if self.alignment is None else self.alignment.spec(),
-            "units": self.units,
             "reward": self.reward.spec(),
-            "cost_weight": self.cost_weight,
             **({} if self.encoder is None else {"encoder": encoder_spec(self.encoder)}),
             **({} if self.text is None else {"text": str(self.text)}),
-            "patience_s": self.patience_s,
-            "horizon": self.horizon,
-            "audit_rate": self.audit_rate,
-            "on_alarm": self.on_alarm,
+            **{name: getattr(self, name) for name in _PLAIN},
             **wants,
         }
 
@@ -173,21 +177,13 @@ class Settings:
         return cls(
             policy=from_spec(document["policy"]),
             lambda_=document["lambda"],
-            seed=document["seed"],
-            n_features=document["n_features"],
-            floor=document["floor"],
             alignment=None if alignment is None else Alignment.from_spec(alignment),
-            units=document.get("units"),
             reward=reward_from_spec(document["reward"]),
-            cost_weight=document.get("cost_weight", 0.0),
             encoder=encoder_from_spec(document.get("encoder")),
             text=TextFeatures.parse(document["text"]) if "text" in document else None,
-            patience_s=document.get("patience_s"),
-            horizon=document.get("horizon"),
-            audit_rate=document.get("audit_rate", 0.0),
-            on_alarm=document.get("on_alarm", "count"),
             objective=Objective.from_spec(document.get("objective", {})),
             constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
             guarantee=Guarantee.from_spec(document["guarantee"]) if "guarantee" in document else None,
             team=document.get("team", False),
+            **{name: document[name] for name in _PLAIN if name in document},
         )

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
@@ -204,7 +204,7 @@ class Ledger:
             "seq": self.seq,
             "time_us": self.time_us,
             "judgements": self.judgements.to_list(),
-            "rollout": self.rollout.to_dict(),
+            "rollout": asdict(self.rollout),
         }
 
     @classmethod
@@ -228,7 +228,7 @@ class Ledger:
         ledger.judgements = Judgements.from_list(document["judgements"])
         ledger.reserved = Reservations(document["reserved"])
         ledger.spending = spending(document["spending"])
-        ledger.rollout = Rollout.from_dict(document["rollout"])
+        ledger.rollout = Rollout(**document["rollout"])
         for name in ("engine", "pending", "kill_switch", "seq", "time_us"):
             setattr(ledger, name, document[name])
         ledger.folded_from = ledger.seq

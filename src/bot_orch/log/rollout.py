@@ -5,7 +5,7 @@ A fold over notes of operators and of the service.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 from bot_orch.core.events import Noted
 
@@ -17,8 +17,9 @@ DRAINED, RESUMED = "agent.drained", "agent.resumed"
 CONFIG_VERSION, CONFIG_REF = "config.version", "config"
 
 
+@dataclass(slots=True)
 class Rollout:
-    """State of the rollout; falsy if empty.
+    """State of the rollout.
 
     ``drained`` maps agents that get no new work to the time of the request; ``models`` are the names of the models that
     have served an agent, and ``replaced`` when learning began anew because another model answered; ``config`` is the
@@ -28,18 +29,14 @@ class Rollout:
     --------
     >>> rollout = Rollout()
     >>> rollout.take(5, Noted("agent.drained", "a"))
-    >>> rollout.drained, bool(rollout)
-    ({'a': 5}, True)
+    >>> rollout.drained
+    {'a': 5}
     """
 
-    def __init__(self) -> None:
-        self.drained: dict[str, int] = {}
-        self.models: dict[str, list[str]] = {}
-        self.replaced: dict[str, int] = {}
-        self.config = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.drained or self.models or self.replaced or self.config)
+    drained: dict[str, int] = field(default_factory=dict)
+    models: dict[str, list[str]] = field(default_factory=dict)
+    replaced: dict[str, int] = field(default_factory=dict)
+    config: int = 0
 
     def take(self, time_us: int, note: Noted) -> None:
         """Apply a note; other topics are ignored."""
@@ -55,21 +52,3 @@ class Rollout:
                     self.replaced[note.ref] = time_us
             case "config.version":
                 self.config = int(note.data["version"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; :meth:`from_dict` is the inverse."""
-        found: dict[str, Any] = {"drained": dict(sorted(self.drained.items()))}
-        for name in ("models", "replaced", "config"):
-            if value := getattr(self, name):
-                found[name] = value
-        return found
-
-    @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> Rollout:
-        """The inverse of :meth:`to_dict`."""
-        made = cls()
-        made.drained = dict(document.get("drained", {}))
-        made.models = {name: list(known) for name, known in document.get("models", {}).items()}
-        made.replaced = dict(document.get("replaced", {}))
-        made.config = int(document.get("config", 0))
-        return made
