@@ -15,6 +15,7 @@ from replica_running import CONFIG, Replica, call
 from service_running import BASE, Running, free_port, until
 from tcp_proxy import LinkFault
 
+from bot_orch.clock import SteadyClock
 from bot_orch.log.log import Row, Wanted
 from bot_orch.log.stores.postgres.connect import LogUnavailableError
 from bot_orch.service.config import parse_config
@@ -44,7 +45,7 @@ JOBS = {
     "look up": lambda log: log.look_up(Wanted(("k",), ("r",))),
     "probe": lambda log: log.probe(),
     "append": lambda log: log.settle([Row(2, 20, "k@1", "r", b"")]),
-    "clock": lambda log: log.clock_us(),
+    "clock": lambda log: log.seconds_ahead(SteadyClock()),
 }
 
 
