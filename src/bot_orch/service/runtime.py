@@ -32,6 +32,7 @@ from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import LimitKey, RouterUsage, TokenUsage
+from bot_orch.service.prefixes import PrefixCaches
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.groups import Group
@@ -102,6 +103,7 @@ class Runtime:
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
         self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guardrails)
+        self.caches = PrefixCaches()
         kept = config.cache
         self.cache = Repeats(keep_s=kept.ttl_s) if kept.ttl_s > 0 else None
         self.stopping = self.loaded = self.closed = False
