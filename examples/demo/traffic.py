@@ -27,6 +27,7 @@ REVIEWS = (
     "The contract says 'within two weeks of delivery'; delivery was in two parts. When does the period end?",
 )
 REVIEW_EVERY_S = 12.0
+USD = {"steady": 0.002, "fading": 0.004, "flatterer": 0.001, "crashing": 0.003}
 CALLS = Counter[str]()
 
 
@@ -48,7 +49,8 @@ def routine(number: int, connection: http.client.HTTPConnection, draw: random.Ra
     task = {"id": f"task-{number}", "kind": "routine", "text": f"sort message {number}", "reference": GOOD}
     decision = post(connection, "/v1/decisions", {"task": task})
     reward, odd, crashed = work(decision["agent"], draw)
-    report = {"decision_id": decision["id"], "elapsed_s": 0.1 * draw.lognormvariate(0.0, 0.4)}
+    report = {"decision_id": decision["id"], "cost_usd": USD[decision["agent"]]}
+    report["elapsed_s"] = 0.1 * draw.lognormvariate(0.0, 0.4)
     if crashed:
         report |= {"completed": False, "reason": "error", "reward": 0.0}
     else:
