@@ -57,8 +57,11 @@ docs: $(VENV)/.docs ## build the documentation site into out/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "== open out/site/index.html; search needs a server: python -m http.server -d out/site"
 
-bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: soak.py, gateway.py, members.py and long_stream.py, 20, 20, 8 and 4 minutes, and arena.py, tables)
-	@for script in $(filter-out benchmarks/arena.py benchmarks/gateway.py benchmarks/members.py benchmarks/long_stream.py benchmarks/soak.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+# Scripts that take long, and those that are called with data sets.
+BENCH_APART = gateway long_stream members soak  anchors arena aslib attempts online_as paretobandit peers
+
+bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: those that take minutes, and those that need data sets)
+	@for script in $(filter-out $(BENCH_APART:%=benchmarks/%.py),$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 wheel: $(VENV)/.dev ## build the wheel and the source archive into dist/, and try the wheel in an empty environment
 	@rm -rf dist build && $(BIN)/pip install -q build && $(BIN)/python -m build -o dist . >/dev/null && rm -rf build && ls dist
