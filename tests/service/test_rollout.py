@@ -169,8 +169,6 @@ def test_the_baseline_of_a_guarantee_takes_every_request(trial):
         ("shadow: 2", "config.agents[0].shadow: expected `float` <= 1.0"),
         ("shadow: 0.5", "config.agents: are all shadows"),
         ("shadow: 0.5, canary: 0.5", "canary: has no effect while shadow is set"),
-        ("health: {path: /up}", "health.path: is '/up', of kind simulated"),
-        ("health: {every_s: 0}", "health.every_s: expected `float` >= 0.001"),
     ],
 )
 def test_mistakes_are_named(setting, message):

@@ -185,10 +185,9 @@ class _NoQueue:
 
 
 def called_alike(one: AgentConfig, other: AgentConfig) -> bool:
-    """Whether two configurations of an agent give the same guard; they may differ in canary, shadow and health."""
-    return msgspec.structs.replace(one, canary=None, shadow=None, health=None) == msgspec.structs.replace(
-        other, canary=None, shadow=None, health=None
-    )
+    """Whether two configurations of an agent give the same guard; they may differ in canary and shadow."""
+    first, second = (msgspec.structs.replace(each, canary=None, shadow=None) for each in (one, other))
+    return first == second
 
 
 def warm_up(config: Config) -> None:

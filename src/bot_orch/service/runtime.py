@@ -27,7 +27,6 @@ from bot_orch.service.build import called_alike, make_guard, make_orchestrator, 
 from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import Config, TokenLimitsConfig
 from bot_orch.service.guardrails import Screens
-from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.operations.tracing import Traces, note_attempt
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["Reloaded", "Runtime", "StartCancelledError", "digest_of", "sweep"]
 
 _log = logging.getLogger("bot_orch.service")
-_HEALTH = "health of "
 _LOADED_S, _LOOK_S = 5.0, 0.02
 _SWEEP_AT_ONCE = 500
 
@@ -281,18 +279,7 @@ class Runtime:
             each.id: each.canary for each in config.agents if each.canary is not None and each.canary < 1.0
         }
         self.shadows = {each.id: each.shadow for each in config.agents if each.shadow is not None}
-        self._check_health()
         return before
-
-    def _check_health(self) -> None:
-        """Start the configured health checks, and stop all others."""
-        for name in self.background:
-            if name.startswith(_HEALTH):
-                self.background.cancel(name)
-        for agent in self.config.agents:
-            if agent.health is not None:
-                check = HealthCheck(self.guards[agent.id], agent.health, self.on_attempt)
-                self.background.start(f"{_HEALTH}{agent.id}", check.run())
 
     async def hand_over(self, heir: Callable[[Event], None]) -> None:
         """Close the log for the next owner; calls in progress continue, and ``heir`` receives their results."""

@@ -24,13 +24,6 @@ class BackgroundTasks:
         task = self._tasks[name] = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda ended: self._remove(name, ended))
 
-    def cancel(self, name: str) -> bool:
-        """Cancel a task; returns whether it existed."""
-        task = self._tasks.get(name)
-        if task is not None:
-            task.cancel()
-        return task is not None
-
     async def stop(self) -> None:
         """Cancel all tasks and wait until they have ended."""
         tasks = list(self._tasks.values())

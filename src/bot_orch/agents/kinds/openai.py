@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from bot_orch.agents.address import check_url
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
@@ -166,18 +165,6 @@ class OpenAIRunner:
                     await _drain(pieces)
                     break
         yield Chunk(reply=answer.reply(response.status), endpoint=request.endpoint)
-
-    async def probe(self, path: str) -> None:
-        """GET a path at the endpoint's host; any status but 2xx raises."""
-        connection, session = _connection(), self._open()
-        parts = urlsplit(self._url)
-        with connection.translated():
-            url = f"{parts.scheme}://{parts.netloc}{path}"
-            response = await session.get(url, headers=self._headers, allow_redirects=False)
-            try:
-                await _check_status(response, self._settings.api_key)
-            finally:
-                response.close()
 
     async def close(self) -> None:
         """Close all connections; calls in progress end."""

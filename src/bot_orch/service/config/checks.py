@@ -177,16 +177,11 @@ def _check_one(config: Config) -> None:
 
 
 def _check_rollout(agent: AgentConfig, where: str) -> None:
-    path = None if agent.health is None else agent.health.path
-    if agent.kind == "human" and (agent.shadow is not None or agent.health is not None):
-        name = "shadow" if agent.shadow is not None else "health"
-        raise InvalidInputError(f"{where}.{name}", "is set for a person", "remove it")
+    if agent.kind == "human" and agent.shadow is not None:
+        raise InvalidInputError(f"{where}.shadow", "is set for a person", "remove it")
     if agent.shadow is not None and agent.canary is not None:
         remedy = "remove shadow to begin with the canary"
         raise InvalidInputError(f"{where}.canary", "has no effect while shadow is set", remedy)
-    if path is not None and (agent.kind != "openai" or not path.startswith("/")):
-        problem, remedy = f"is {path!r}, of kind {agent.kind}", "write /path for kind openai, or leave it out"
-        raise InvalidInputError(f"{where}.health.path", problem, remedy)
 
 
 def _check_shadow(config: Config) -> None:

@@ -26,7 +26,6 @@ __all__ = [
     "ClusterConfig",
     "Config",
     "GuardrailConfig",
-    "HealthConfig",
     "JudgeConfig",
     "LimitsConfig",
     "ListenConfig",
@@ -337,13 +336,6 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         return (*self.checks, *(each for each in (self.signal,) if each not in ("none", "logprobs", *self.checks)))
 
 
-class HealthConfig(_Part, frozen=True, kw_only=True):
-    """Regular checks of the agent."""
-
-    every_s: Annotated[float, _is("Seconds between checks.", 1e-3)] = 30.0
-    path: Annotated[str | None, _is("What to GET; without it, a chat of one token is sent.")] = None
-
-
 class AgentConfig(_Part, frozen=True, kw_only=True):
     """One agent, with its guard and its rollout."""
 
@@ -358,7 +350,6 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     breaker: Annotated[dict[str, Any], _is("Circuit breaker.")] = {}
     canary: Annotated[float, _share("Its largest propensity, while it is new.")] | None = None
     shadow: Annotated[float, _share("Share of rounds in which it is asked, too, and never shown.")] | None = None
-    health: Annotated[HealthConfig | None, _is("Health checks.")] = None
     capabilities: Annotated[dict[str, Any], _is("What it can serve; all of a chat by default.")] = {}
 
 
