@@ -33,6 +33,7 @@ from bot_orch.core.text import carried_over
 from bot_orch.core.warm import WarmStart
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.archive import whole
+from bot_orch.log.ids import tenant_of
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Log, Row, Snapshot
 from bot_orch.log.rollout import Rollout
@@ -40,8 +41,10 @@ from bot_orch.log.windows import Reservations, spending
 from bot_orch.types import Decision, Outcome
 
 __all__ = [
+    "RUN",
     "UNFIT",
     "Ledger",
+    "caps_of",
     "change_to",
     "encoded",
     "fingerprint",
@@ -53,11 +56,19 @@ __all__ = [
 _log = logging.getLogger("bot_orch.log")
 _FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
+#: Prefix of tags that name the run of a request.
+RUN = "run:"
 _REPORT_EVERY = 500
 _SNAPSHOT_SHARE = 0.05  # of the time that events take
 _LONGEST_S = 0.01  # of one event; what takes longer is something else, such as an import at first use
 # what a damaged row that still decodes, to values that no service writes, may raise
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+
+
+def caps_of(tenant: str, session: str | None, tags: Iterable[str]) -> tuple[str, ...]:
+    """What a decision's dollars are added up by: its session, and its tags ``run:NAME``."""
+    runs = tuple(f"{tenant}\0{tag}" for tag in tags if tag.startswith(RUN))
+    return runs if session is None else (session, *runs)
 
 
 class Ledger:
@@ -76,6 +87,8 @@ class Ledger:
         self.pending: dict[str, int] = {}
         self.judgements = Judgements()
         self.sessions: dict[str, tuple[str, int]] = {}
+        self.charged: dict[str, tuple[str, ...]] = {}  # what the dollars of pending decisions are added up by
+        self.spent_by: dict[str, float] = {}  # dollars by session and run
         self.tasks: dict[str, TaskSubmitted] = {}
         self.spending = spending()
         self.reserved = Reservations()
@@ -138,9 +151,9 @@ class Ledger:
             case FeedbackGiven():
                 if event.reward is not None and (event.judge or event.audit):
                     self.judgements.take(replace(event, decision_id=self.applied.learner or event.decision_id))
-                self.spending.add(time_us, event.cost_usd or 0.0)
+                self._spend(time_us, event.decision_id, event.cost_usd or 0.0)
             case AttemptEnded():
-                self.spending.add(time_us, event.cost_usd)
+                self._spend(time_us, event.decision_id, event.cost_usd)
                 if event.ending == "completed":
                     self.reserved.release(event.decision_id)
             case TaskSubmitted():
@@ -153,7 +166,15 @@ class Ledger:
                 self.rollout.take(time_us, event)
         for decision_id in self.applied.ended:
             self.pending.pop(decision_id, None)
+            self.charged.pop(decision_id, None)
             self.reserved.release(decision_id)
+
+    def _spend(self, time_us: int, decision_id: str, usd: float) -> None:
+        self.spending.add(time_us, usd)
+        for key in self.charged.get(decision_id, ()) if usd else ():
+            self.spent_by[key] = self.spent_by.pop(key, 0.0) + usd  # the newest goes last
+            if len(self.spent_by) > _MAX_SESSIONS:
+                del self.spent_by[next(iter(self.spent_by))]
 
     def _note_decision(self, time_us: int, event: DecisionMade) -> None:
         self.pending[event.id] = time_us
@@ -161,6 +182,8 @@ class Ledger:
             self.judgements.mark(event.id, event.agent)
         if event.reserved_usd:
             self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
+        if keys := caps_of(tenant_of(event.id), event.session, event.tags):
+            self.charged[event.id] = keys
         if event.session is not None:
             self.sessions.pop(event.session, None)  # the newest goes last
             self.sessions[event.session] = (event.agent, time_us)
@@ -197,6 +220,8 @@ class Ledger:
             "router": self.router.capture(),
             "pending": dict(self.pending),
             "sessions": dict(self.sessions),
+            "charged": dict(self.charged),
+            "spent_by": dict(self.spent_by),
             "tasks": dict(self.tasks),
             "spending": self.spending.grains(self.time_us),
             "reserved": self.reserved.to_list(),
@@ -224,6 +249,8 @@ class Ledger:
         ledger, (head, state) = cls(), document["router"]
         ledger._router = Orchestrator.from_capture(CapturedState(head, State.from_dict(state)))
         ledger.sessions = {key: tuple(entry) for key, entry in document["sessions"].items()}
+        ledger.charged = {key: tuple(keys) for key, keys in document.get("charged", {}).items()}
+        ledger.spent_by = dict(document.get("spent_by", {}))
         ledger.tasks = {key: msgspec.convert(each, TaskSubmitted) for key, each in document["tasks"].items()}
         ledger.judgements = Judgements.from_list(document["judgements"])
         ledger.reserved = Reservations(document["reserved"])
