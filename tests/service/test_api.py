@@ -28,7 +28,7 @@ def decide(service, **body):
 def test_a_decision_carries_its_propensities_and_terms(service):
     found = decide(service, task={"id": "t", "kind": "k", "features": []})
     plain = {"id", "agent", "propensity", "propensities", "terms", "policy", "state_seq", "by", "multipliers"}
-    assert set(found) == plain | {"audit", "audit_probability"} and not found["audit"]
+    assert set(found) == plain | {"action", "audit", "audit_probability"} and not found["audit"]
     assert sum(found["propensities"].values()) == pytest.approx(1.0)
     assert found["propensity"] == found["propensities"][found["agent"]]
     assert set(found["terms"]["quick"]) == {"estimate", "exploration", "distance", "alignment", "cost", "bias"}

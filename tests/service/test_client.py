@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from bot_orch.integrations.client import AsyncClient, Client, ServiceError, UnreachableError
+from bot_orch.log.verification import replay
 
 
 class Swallowing(httpx.HTTPTransport):
@@ -142,3 +143,22 @@ def test_a_router_by_name():
     with Client(transport=transport, router="code", token="secret") as client:  # noqa: S106
         client.agents()
     assert seen[0].url.path == "/r/code/v1/agents" and seen[0].headers["authorization"] == "Bearer secret"
+
+
+def test_steps_of_a_round(start):
+    """The caller looks at answers and decides again; the decision that accepts takes the outcome."""
+    service = start()
+    with Client(at(service)) as client:
+        task, seen, made = {"id": "t"}, [], []
+        for check in (0.0, 1.0, None):
+            made.append(client.decide(task, attempts=2, seen=seen))
+            seen.append({"decision_id": made[-1].id, "check": check})
+        assert [each.action for each in made] == ["ask", "ask", "accept"]
+        assert made[2].agent == made[1].agent != made[0].agent
+        assert client.observe(made[2].id, reward=1.0).effect == "learned"
+        explained = client.explain(made[2].id)
+        assert explained.round == [each.id for each in made] and len(explained.steps) == 3
+        for wrong in (made[0].id, made[2].id, "01900000-0000-7000-8000-000000000000"):
+            with pytest.raises(ServiceError, match=r"seen\[0\].decision_id"):
+                client.decide(task, attempts=2, seen=[{"decision_id": wrong}])
+    assert not service.runtime.ledger.pending and replay(service.runtime.writer.log).ok

@@ -103,9 +103,9 @@ class _Requests:
         return min(self._wait_s * 2.0**attempt, _LONGEST_WAIT_S) * random.uniform(0.5, 1.0)  # noqa: S311
 
     def _decide(
-        self, task: Mapping[str, Any], eligible: Sequence[str] | None, session: str | None
+        self, task: Mapping[str, Any], eligible: Sequence[str] | None, session: str | None, **steps: Any
     ) -> Steps[DecisionView]:
-        body = {"task": task, "eligible": eligible, "session": session}
+        body = {"task": task, "eligible": eligible, "session": session, **steps}
         return self._send("POST", "/v1/decisions", body=_without_none(body), key=uuid.uuid4().hex, answer=DecisionView)
 
     def _observe(self, fields: Mapping[str, Any]) -> Steps[FeedbackView]:
@@ -164,9 +164,15 @@ class Client(_Requests):
         *,
         eligible: Sequence[str] | None = None,
         session: str | None = None,
+        attempts: int = 1,
+        seen: Sequence[Mapping[str, Any]] = (),
     ) -> DecisionView:
-        """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``."""
-        return self._carry_out(self._decide(task or {}, eligible, session))
+        """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``.
+
+        With ``attempts`` look at the answer and decide again; ``seen`` holds ``decision_id, check, signal, label, key,
+        cost_usd`` of the answers so far. The ``action`` is to ``ask`` the agent or to ``accept`` its answer.
+        """
+        return self._carry_out(self._decide(task or {}, eligible, session, attempts=attempts, seen=list(seen)))
 
     def observe(self, decision_id: str, **report: Any) -> FeedbackView:
         """Report an outcome: ``reward, elapsed_s, completed, reason, output, cost_usd, audit, id``."""
@@ -248,9 +254,15 @@ class AsyncClient(_Requests):
         *,
         eligible: Sequence[str] | None = None,
         session: str | None = None,
+        attempts: int = 1,
+        seen: Sequence[Mapping[str, Any]] = (),
     ) -> DecisionView:
-        """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``."""
-        return await self._carry_out(self._decide(task or {}, eligible, session))
+        """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``.
+
+        With ``attempts`` look at the answer and decide again; ``seen`` holds ``decision_id, check, signal, label, key,
+        cost_usd`` of the answers so far. The ``action`` is to ``ask`` the agent or to ``accept`` its answer.
+        """
+        return await self._carry_out(self._decide(task or {}, eligible, session, attempts=attempts, seen=list(seen)))
 
     async def observe(self, decision_id: str, **report: Any) -> FeedbackView:
         """Report an outcome: ``reward, elapsed_s, completed, reason, output, cost_usd, audit, id``."""

@@ -96,11 +96,10 @@ class _RemoteTools:
     def decide(
         self, task: dict[str, Any], eligible: list[str] | None, *, seen: list[dict[str, Any]], attempts: int
     ) -> dict[str, Any]:
-        if seen or attempts > 1:
-            remedy = "set router.checks of the service, which then looks at answers of its gateway"
-            raise InvalidInputError("attempts", "is for a router in this process", remedy)
-        made = self._client.decide({name: value for name, value in task.items() if value}, eligible=eligible)
-        return {"decision_id": made.id, "agent": made.agent, "propensity": made.propensity}
+        known = {name: value for name, value in task.items() if value}
+        made = self._client.decide(known, eligible=eligible, attempts=attempts, seen=seen)
+        found = {"decision_id": made.id, "agent": made.agent, "propensity": made.propensity}
+        return found if attempts == 1 else {**found, "action": made.action}
 
     def observe(self, decision_id: str, report: dict[str, Any]) -> dict[str, Any]:
         known = {name: value for name, value in report.items() if value is not None}

@@ -7,8 +7,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from bot_orch.core.teams import CombineRule
+
 __all__ = [
     "AgentView",
+    "AnswerBody",
     "AttemptView",
     "ChatAside",
     "ChatHints",
@@ -78,13 +81,32 @@ class ChatAside(msgspec.Struct, frozen=True, gc=False):
     bot_orch: ChatHints | None = None
 
 
+class AnswerBody(RequestBody, frozen=True, kw_only=True):
+    """What is known of an answer before it is delivered: see ``bot_orch.Answer``; the decision says whose it is."""
+
+    decision_id: Key
+    signal: Share | None = None
+    check: Share | None = None
+    label: Key | int | None = None
+    key: Key | int | None = None
+    cost_usd: Dollars | None = None
+    elapsed_s: Seconds | None = None
+
+
 class DecisionRequest(RequestBody, frozen=True, kw_only=True):
-    """Choose an agent for a task. ``id`` is the caller's own id for the decision: a version 7 UUID."""
+    """Choose an agent for a task. ``id`` is the caller's own id for the decision: a version 7 UUID.
+
+    With ``attempts`` the caller looks at answers: after each one it decides again, with the answers so far as ``seen``
+    and the same ``attempts``. The action is then to ask the agent, or to accept its answer.
+    """
 
     task: TaskBody = TaskBody()
     eligible: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)] | None = None
     session: Key | None = None
     id: Annotated[str, Meta(min_length=36, max_length=36)] | None = None
+    attempts: Annotated[int, Meta(ge=1, le=100)] = 1
+    seen: Annotated[tuple[AnswerBody, ...], Meta(max_length=100)] = ()
+    combine: CombineRule = "vote"
 
 
 class OutcomeReport(RequestBody, frozen=True, kw_only=True):
@@ -169,6 +191,7 @@ class DecisionView(ResponseView, frozen=True, kw_only=True):
     audit: bool = False
     audit_probability: float = 0.0
     multipliers: dict[str, float] = {}
+    action: str = "ask"
 
 
 class AttemptView(ResponseView, frozen=True, kw_only=True):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from bot_orch.arrays import nan_for_null
-from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
+from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, Noted, TaskRecord
 from bot_orch.log.ids import is_id, tenant_of, time_of
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import (
+    AnswerBody,
     AttemptView,
     DecisionRequest,
     DecisionView,
@@ -19,14 +21,14 @@ from bot_orch.service.api.bodies import (
 )
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.decision import decide
-from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round
+from bot_orch.service.routing.explanation import NEXT_DECISION, awaits_outcome, rows_of_round
 from bot_orch.service.routing.requests import size_of
 from bot_orch.service.routing.rules import RoutingConstraints
-from bot_orch.service.routing.steps import steps_in
+from bot_orch.service.routing.steps import Team, steps_in
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
-from bot_orch.types import TERMS
+from bot_orch.types import TERMS, Answer
 
 __all__ = [
     "KeySpace",
@@ -70,7 +72,8 @@ async def create(request: Request) -> Reply:
     runtime = request.runtime
     key = idempotency_key(request, KeySpace.DECISION)
     digest = digest_of(request.raw) if key is not None else None
-    look = await runtime.writer.look_up(keys=[key], refs=_own_id(request))
+    asked = [request.inside(each.decision_id) for each in body.seen]
+    look = await runtime.writer.look_up(keys=[key], refs=(*_own_id(request), *asked))
     known = look.find(key)
     if known is not None:
         if not known.used_for(digest):
@@ -84,6 +87,7 @@ async def create(request: Request) -> Reply:
         check_in_log(runtime, body.id, "id")
     if body.id is not None and any(row.holds(DecisionMade) for row in look.about(request.inside(body.id))):
         raise Problem(409, "id_taken", "this decision id is taken", param="id")
+    team = _team(request, {each: look.about(each) for each in asked})
     constraints = RoutingConstraints(
         body.task.kind,
         body.eligible,
@@ -92,6 +96,7 @@ async def create(request: Request) -> Reply:
         token=request.caller.name,
         tenant=request.caller.tenant,
         tags=request.tags,
+        tried=() if team is None else tuple(each.agent for each in team.seen),
     )
     event, group = decide(
         runtime,
@@ -101,10 +106,34 @@ async def create(request: Request) -> Reply:
         decision_id=None if body.id is None else request.inside(body.id),
         key=key,
         digest=digest,
+        round_id=asked[0] if asked else "",
+        team=team,
     )
+    if asked:
+        note = Noted(NEXT_DECISION, asked[0], {"decision": event.id})
+        group = runtime.writer.stage(runtime.writer.stamp(), note, asked[0])
     request.noted |= {"x-bot-orch-decision-id": event.id, "x-bot-orch-agent": event.agent}
     await group.durable()
     return json_reply(decision_view(request, event))
+
+
+def _team(request: Request, rows: Mapping[str, Sequence[Row]]) -> Team | None:
+    """The answers that the caller has looked at, with the agents that the log knows; None for a single step."""
+    body: DecisionRequest = request.body
+    if body.attempts == 1 and not body.seen:
+        return None
+    seen = []
+    for place, each in enumerate(body.seen):
+        known_as, where = request.inside(each.decision_id), f"seen[{place}].decision_id"
+        made = next((row.event() for row in rows[known_as] if row.holds(DecisionMade)), None)
+        if not isinstance(made, DecisionMade) or not may_see(request.caller, made.id, made.token):
+            raise Problem(422, "unknown_decision", f"{where}: is not a decision of this caller", param=where)
+        if made.action != "ask" or made.id not in request.runtime.ledger.pending:
+            message = f"{where}: has accepted an answer, or has its outcome; name decisions that asked an agent"
+            raise Problem(422, "invalid_value", message, param=where)
+        known = {name: getattr(each, name) for name in AnswerBody.__struct_fields__ if name != "decision_id"}
+        seen.append(Answer(made.agent, made.id, **known))
+    return Team(tuple(seen), body.attempts, body.combine)
 
 
 async def explain(request: Request) -> Reply:
@@ -185,6 +214,7 @@ def decision_view(request: Request, event: DecisionMade) -> DecisionView:
         audit=event.audit,
         audit_probability=event.audit_probability,
         multipliers={name: value for name, value, _ in event.multipliers},
+        action=event.action,
     )
 
 
