@@ -65,6 +65,9 @@ def test_warn_only_tells(serve):
     service = serve("per_session_usd: 1.0, on_exhausted: warn")
     assert [ask(service, model="large").status for _ in range(4)] == [200] * 4
     assert used(ask(service, model="large")) == "session=5.00"
+
+
+def test_warn_leaves_the_window_open_too(serve):
     service = serve("window_usd: 1.0, on_exhausted: warn")
     assert [ask(service, model="large").status for _ in range(3)] == [200] * 3
 
