@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bot_orch.log.stores.postgres.connect import KeptConnection, driver, reaching
 from bot_orch.log.stores.sql import queries
@@ -93,3 +93,7 @@ class PostgresConfigs(KeptConnection):
             except driver().OperationalError:
                 self.close()
                 raise
+
+    def _run(self, query: str, *arguments: Any) -> Any:
+        with reaching():
+            return super()._run(query, *arguments)

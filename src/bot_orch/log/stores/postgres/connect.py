@@ -445,9 +445,9 @@ class KeptConnection:
         """Set up a new connection."""
 
     def _run(self, query: str, *arguments: Any) -> Any:
-        with reaching():
-            try:
-                return self._open().execute(self._statements[query], arguments)
-            except driver().OperationalError:
-                self.close()
-                raise
+        """The cursor of a statement; raises the driver's errors, which :func:`reaching` translates."""
+        try:
+            return self._open().execute(self._statements[query], arguments)
+        except driver().OperationalError:
+            self.close()
+            raise
