@@ -12,7 +12,7 @@ from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import load_json
 from bot_orch.service.routing.rounds import AnswerFrame
 
-__all__ = ["ChatEvents", "ChatPieces", "Piece", "chat_frame", "event", "named_event", "whole_chat"]
+__all__ = ["ChatEvents", "ChatPieces", "Piece", "chat_frame", "event", "event_as_sent", "named_event", "whole_chat"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -31,6 +31,11 @@ def event(data: bytes) -> bytes:
 def named_event(document: Mapping[str, Any]) -> bytes:
     """A document with a ``type`` as an event of that name."""
     return b"event: " + str(document["type"]).encode() + b"\n" + event(_encode(document))
+
+
+def event_as_sent(raw: bytes) -> bytes:
+    """An event of another interface as its agent sent it; its name is its ``type``."""
+    return b"event: " + str(load_json(raw)["type"]).encode() + b"\n" + event(raw)
 
 
 def chat_frame(frame: AnswerFrame, kind: str) -> dict[str, Any]:

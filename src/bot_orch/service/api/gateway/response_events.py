@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot_orch.agents.base import Chunk
-from bot_orch.agents.replies import load_json
-from bot_orch.service.api.gateway.frames import ChatPieces, Piece, event, named_event
+from bot_orch.service.api.gateway.frames import ChatPieces, Piece, event_as_sent, named_event
 from bot_orch.service.problems import Problem
 
 __all__ = ["ResponsesWriter", "response_document"]
@@ -131,7 +130,7 @@ class ResponsesWriter:
         """See :class:`EventWriter`."""
         if chunk.endpoint == "responses":
             self._passed = True
-            return b"" if chunk.raw is None else _passed_on(chunk.raw)
+            return b"" if chunk.raw is None else event_as_sent(chunk.raw)
         return b"".join(self._send(each) for piece in self._pieces.of(chunk) for each in self._of(piece))
 
     def end(self) -> bytes:
@@ -212,7 +211,3 @@ class ResponsesWriter:
         frame = {**self._frame, "model": self._pieces.model}
         done = _response(frame, self._asked, self._output, finish=self._finish, counts=self._counts)
         yield {"type": f"response.{done['status']}", "response": done}
-
-
-def _passed_on(raw: bytes) -> bytes:
-    return b"event: " + str(load_json(raw)["type"]).encode() + b"\n" + event(raw)
