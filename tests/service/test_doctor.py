@@ -200,3 +200,14 @@ def test_a_configuration_with_a_mistake(text, said, tmp_path, capsys):
 def test_a_timeout_that_is_none(tmp_path, capsys):
     assert main(["doctor", str(tmp_path / "c.yaml"), "--timeout", "0"]) == 2
     assert "--timeout: is 0" in capsys.readouterr().err
+
+
+def test_a_guarantee_says_what_it_needs(doctor):
+    """People do not reward themselves, so a judge has to see every answer."""
+    agents = "{id: large, kind: human}", "{id: small, kind: human}"
+    promise = "router: {guarantee: {baseline: large, loss_at_most: 0.02}}\n"
+    judges = "judges: [{name: filled, kind: regex, settings: {pattern: '.'}}]\n"
+    found = [doctor(*agents, after=promise + more)[1]["guarantee"] for more in ("", judges)]
+    assert [each["state"] for each in found] == ["warning", "ok"]
+    assert all("large alone for 961 requests; about 14385 with rewards" in each["detail"] for each in found)
+    assert "/v1/feedback" in found[0]["remedy"]

@@ -177,16 +177,16 @@ def objective_findings(config: Config) -> Iterator[CheckFinding]:
 
 
 def _needs(promised: Guarantee, where: str, part: Config) -> CheckFinding:
-    """The number of tasks a guarantee needs before it lets other agents serve."""
+    """The number of tasks a guarantee needs before it lets other agents serve, and where their rewards come from."""
     first, needed = promised.first_round(), promised.rounds_needed()
-    judged = any(judge.rate == 1.0 and judge.kind not in ("thumbs", "pairwise") for judge in part.judges)
-    if not judged and not any(agent.kind in ("python", "simulated") for agent in part.agents):
-        problem = f"{where}.router.guarantee: no judge sees every answer, and one without a reward counts as lost"
-        return warning("guarantee", problem, "report a reward of every request to /v1/feedback, or add such a judge")
     text = (
         f"{promised.baseline} alone for {first} requests; about {needed} with rewards until others serve all the time"
     )
-    return ok("guarantee", text)
+    judged = any(judge.rate == 1.0 and judge.kind not in ("thumbs", "pairwise") for judge in part.judges)
+    if judged or any(agent.kind in ("python", "simulated") for agent in part.agents):
+        return ok("guarantee", text)
+    problem = f"{where}.router.guarantee: {text}; no judge sees every answer, and one without a reward counts as lost"
+    return warning("guarantee", problem, "report a reward of every request to /v1/feedback, or add such a judge")
 
 
 def port_findings(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[CheckFinding]:
