@@ -271,7 +271,7 @@ def test_a_guarantee_that_cannot_be_given_names_its_field(given, field):
         check(parse_config(text(f", guarantee: {{{given}}}").format(database="x", port=1)))
 
 
-def test_a_guarantee_decides_about_answers_that_were_looked_at(start):
+def test_a_guarantee_decides_about_answers_that_were_looked_at(start, tmp_path):
     promise = (
         ", attempts: 2, checks: [size], guarantee: {{baseline: right, loss_at_most: 0.9}}, objective: {{usd: 20.0}}"
     )
@@ -285,3 +285,7 @@ def test_a_guarantee_decides_about_answers_that_were_looked_at(start):
     assert certificate["loss_bound"] <= certificate["credit"]
     late = [each.headers["x-bot-orch-agent"] for each in found[60:]]
     assert "left" in late and "right" in late
+    service.stop()
+    found = replay(open_log(str(tmp_path / "log.sqlite")))
+    assert found.ok
+    assert found.derived == found.decisions
