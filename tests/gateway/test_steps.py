@@ -98,6 +98,8 @@ def test_a_report_takes_the_place_of_the_judges_value(pair, client):
     assert service.post("/v1/feedback", body).json()["effect"] == "replaced"
     again = service.post("/v1/feedback", body).json()
     assert (again["duplicate"], again["decision_id"]) == (True, decision_id)
+    outcomes = service.get(f"/v1/decisions/{decision_id}").json()["outcomes"]
+    assert [(each["judge"], each["reward"]) for each in outcomes] == [("right", 1.0), ("people", 0.25)]
     assert replay(service.runtime.writer.log).ok
 
 

@@ -147,8 +147,9 @@ async def explain(request: Request) -> Reply:
     event = _decision(made.event())
     if not may_see(request.caller, event.id, event.token):
         raise _unknown()
-    events = [(row, row.event()) for row in rows]
-    asked = [each.event() for each in await runtime.writer.read(lambda log: rows_of_round(log, event))]
+    told = {event.id, event.answers[0].decision_id} if event.action == "accept" else {event.id}
+    of_round = [(row, row.event()) for row in await runtime.writer.read(lambda log: rows_of_round(log, event))]
+    asked = [each for _, each in of_round]
     return json_reply(
         Explanation(
             decision=decision_view(request, event),
@@ -158,7 +159,11 @@ async def explain(request: Request) -> Reply:
             session=None if event.session is None else request.outside(event.session),
             excluded=event.excluded or {},
             attempts=[attempt_view(request, each) for each in asked if isinstance(each, AttemptEnded)],
-            outcomes=[_outcome(row, each) for row, each in events if isinstance(each, FeedbackGiven | Censored)],
+            outcomes=[
+                _outcome(row, each)
+                for row, each in of_round
+                if row.ref in told and isinstance(each, FeedbackGiven | Censored)
+            ],
             pending=await awaits_outcome(runtime, rows),
             why=event.decision().explain(),
             round=[request.outside(each.id) for each in asked if isinstance(each, DecisionMade)],
