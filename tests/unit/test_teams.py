@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -126,13 +127,14 @@ def test_weitzmans_rule_is_learned():
     price, rng = 0.3, np.random.default_rng(2)
     router = Orchestrator([Agent("small"), Agent("large", cost=price)], floor=0.05, seed=1)
 
-    def world(agent: str) -> tuple[Answer, float]:
+    def world(agent: str, label: int) -> tuple[Answer, float]:
         signal = float(rng.random())
         good = agent == "large" or rng.random() < signal
-        return Answer(agent, signal=signal if agent == "small" else None, label=0 if good else 1), float(good)
+        given = label if good else (label + 1) % 4
+        return Answer(agent, signal=signal if agent == "small" else None, label=given), float(good)
 
-    for _ in range(1500):
-        _play(router, world, 2)
+    for truth in rng.integers(0, 4, 1500).tolist():
+        _play(router, partial(world, label=truth), 2)
 
     def asks(signal: float) -> float:
         answer = Answer("small", "d", signal=signal, label=0)

@@ -541,21 +541,25 @@ class Orchestrator:
         steps = wanted is not None and wanted.attempts > 1
         found = engine.prepare(parts, observed, self._uniform(counter), steps=steps)
         choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
+        step: tuple[Any, ...] = ()
+        if wanted is not None:
+            begun = None if wanted.seen else rounds.begun(engine, parts, found, wanted=wanted)
+            wanted = rounds.numbered(wanted, self._roster, choice.estimate)
+            step = rounds.described(wanted, "ask")
+            if begun is not None:
+                p, choice = begun
+                agent = draw(p, self._uniform(counter))
         if caps:
             p = capped(p, self._roster.caps(caps), observed.eligible)
             agent = draw(p, self._uniform(counter))
-        step: tuple[Any, ...] = ()
-        if wanted is not None:
-            wanted = rounds.numbered(wanted, self._roster, choice.estimate)
-            step = rounds.described(wanted, "ask")
-            if wanted.seen:
-                asked = self._state.pending.get(wanted.seen[0].decision)
-                counted = asked is not None and asked.attempts == 1
-                p, choice, action = rounds.stepped(
-                    engine, parts, found, wanted=wanted, roster=self._roster, counted=counted
-                )
-                agent = draw(p, self._uniform(counter))
-                step = rounds.described(wanted, action[int(agent)])
+        if wanted is not None and wanted.seen:
+            asked = self._state.pending.get(wanted.seen[0].decision)
+            counted = asked is not None and asked.attempts == 1
+            p, choice, action = rounds.stepped(
+                engine, parts, found, wanted=wanted, roster=self._roster, counted=counted
+            )
+            agent = draw(p, self._uniform(counter))
+            step = rounds.described(wanted, action[int(agent)])
         return _decision(
             decision_id or f"{self._prefix}-{counter:012x}",
             task.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,12 +16,14 @@ from bot_orch.core.engine import Engine, Proposal
 from bot_orch.core.roster import Roster
 from bot_orch.core.state import State
 from bot_orch.core.teams import COMBINE_RULES, CombineRule, Seen
+from bot_orch.core.warm import WarmStart
 from bot_orch.errors import InvalidInputError, require_type
+from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Choice
 from bot_orch.records import builder
 from bot_orch.types import Answer, Decision, Outcome
 
-__all__ = ["Round", "added", "charged", "described", "hear", "learn", "numbered", "stepped", "wanted"]
+__all__ = ["Round", "added", "begun", "charged", "described", "hear", "learn", "numbered", "stepped", "wanted"]
 
 _answer = builder(Answer)
 
@@ -51,8 +54,10 @@ def wanted(seen: Sequence[Answer], attempts: int, combine: str) -> Round | None:
 
 
 def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
-    """The round as stored in a decision: labels and keys as numbers, without outputs, with estimates."""
-    labels: dict[Any, int] = {}
+    """The round as stored in a decision: labels and keys as numbers, without outputs, with estimates.
+
+    Labels have the same number in every round.
+    """
     keys: dict[Any, int] = {}
     seen = tuple(
         _answer(
@@ -60,7 +65,7 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
             each.decision,
             each.signal,
             each.check,
-            None if each.label is None else labels.setdefault(each.label, len(labels)),
+            None if each.label is None else _label(each.label),
             None if each.key is None else keys.setdefault(each.key, len(keys)),
             None,
             each.cost_usd,
@@ -70,6 +75,35 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
         for each in wanted.seen
     )
     return replace(wanted, seen=seen)
+
+
+def _label(label: str | int) -> int:
+    if isinstance(label, int) and abs(label) < 2**31:
+        return int(label)
+    return zlib.crc32(str(label).encode())
+
+
+def begun(engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: Round) -> tuple[Floats, Choice] | None:
+    """The first step of a round of several; None where it is the policy's own.
+
+    That is so with another policy than ``auto``, with limits, which count what the policy's own mix uses, and where
+    nothing has been answered yet.
+    """
+    policy = engine.settings.policy
+    inner = policy.policy if isinstance(policy, WarmStart) else policy
+    if not isinstance(inner, Auto) or engine.pacing is not None or wanted.attempts == 1:
+        return None
+    if not parts["team"]["lessons"].any():
+        return None
+    choice, penalty = found.drawn.choice, found.alignment + found.cost
+    step = teams.first_step(
+        parts["team"],
+        estimate=choice.estimate,
+        penalty=penalty if found.bias is None else penalty + found.bias,
+        eligible=found.drawn.situation.eligible,
+        floor=engine.settings.floor,
+    )
+    return step.propensities, Choice(step.propensities, step.estimate, step.exploration)
 
 
 def stepped(

@@ -42,18 +42,35 @@ from bot_orch.numerics.choice import with_uniform_share
 from bot_orch.policies.auto import coupled_randucb
 from bot_orch.types import Answer
 
-__all__ = ["COMBINE_RULES", "SCHEMA", "CombineRule", "Seen", "Step", "combine", "hear", "learn", "next_step", "see_all"]
+__all__ = [
+    "COMBINE_RULES",
+    "SCHEMA",
+    "CombineRule",
+    "Seen",
+    "Step",
+    "combine",
+    "first_step",
+    "hear",
+    "learn",
+    "next_step",
+    "see_all",
+    "teach",
+]
 
 CombineRule = Literal["vote", "surest", "central"]
 COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central")
 
 KEPT, GRID = 128, 6  # signals kept per agent, and points of their distribution
-SCALE = 0.1  # optimism: the root mean square of the random multiple of a gain's standard deviation
+LABELS, LABEL_VAR = 64, 0.5  # labels that are told apart; prior variance of what a label says of its answer
+# optimism: the root mean square of the random multiple of the standard deviation of a worth, and of a later gain
+FIRST_SCALE, SCALE = 0.8, 0.1
+SHORT = 8  # agents that a round of two steps is looked at for
 # 1, z, z^2 - 1, check, context, difficulty
 _COMMON, _COMMON_VAR = (1.0, 1.0, 0.0, 1.0, 1.0, 0.3), (2.0, 0.5, 0.05, 1.0, 0.1, 0.1)
 _CROSS, _CROSS_VAR = (0.0, 1.0, 0.3, 0.5, -0.5, -0.5), (0.1, 0.05, 0.25, 0.1, 0.25, 0.1)
 _OTHER, _OTHER_VAR = (0.0, 1.0, 0.3), (0.1, 0.05, 0.1)
 _ROOT12 = math.sqrt(12.0)  # the standard deviation of a rank in [0, 1] is its inverse
+_ONE = np.ones(1)
 _LEVELS = (np.arange(GRID) + 0.5) / GRID
 _LOW, _HIGH = -2.0, 5.0  # logits of other answers are clipped
 _PSEUDO_RANKS, _TIE = 2.0, 1e-6  # an answer that adds nothing is not asked for, even if it is free
@@ -62,6 +79,9 @@ _one: dict[str, Any] = {"per_agent": False}
 SCHEMA: Schema = {
     "own": Field(shape=(2,)),
     "own_cov": Field(shape=(2, 2), fill=(1.0, 0.3), identity=True),
+    "label": Field(shape=(LABELS,)),
+    "label_var": Field(shape=(LABELS,), fill=LABEL_VAR),
+    "label_count": Field(shape=(LABELS,)),
     "signals": Field(shape=(KEPT,), fill=math.inf),
     "points": Field(shape=(GRID,), fill=tuple(_LEVELS.tolist())),
     "heard": Field(),
@@ -87,7 +107,8 @@ class Seen:
     """The answers of a round as arrays: places of their agents, signals, checks, estimates and equality.
 
     ``estimate`` is the policy's of the agents on this task. ``similar`` is 1 for equal answers, 0 for different ones,
-    NaN where two answers cannot be compared. ``comparable``: none is NaN. ``exclusive``: at most one of two different
+    NaN where two answers cannot be compared. ``label`` is the place of an answer's label, -1 without one.
+    ``comparable``: none of ``similar`` is NaN. ``exclusive``: at most one of two different
     answers is right.
     """
 
@@ -96,6 +117,7 @@ class Seen:
     check: Floats
     estimate: Floats
     similar: Floats
+    label: Ints
     comparable: bool = False
     exclusive: bool = False
 
@@ -130,7 +152,14 @@ def see_all(answers: Sequence[Answer], places: Sequence[int]) -> Seen:
     similar = np.array([[_similar(a, b) for b in answers] for a in answers]).reshape(len(answers), len(answers))
     exclusive = all(each.label is not None for each in answers)
     at = np.array(places, dtype=int)
-    return Seen(at, signal, check, estimate, similar, not np.isnan(similar).any(), exclusive)
+    label = np.array([each.label % LABELS if isinstance(each.label, int) else -1 for each in answers], dtype=int)
+    return Seen(at, signal, check, estimate, similar, label, not np.isnan(similar).any(), exclusive)
+
+
+def _part(seen: Seen, of: Ints) -> Seen:
+    similar = seen.similar[np.ix_(of, of)]
+    rest = (seen.signal[of], seen.check[of], seen.estimate[of], similar, seen.label[of])
+    return Seen(seen.at[of], *rest, not np.isnan(similar).any(), seen.exclusive)
 
 
 def _similar(a: Answer, b: Answer) -> float:
@@ -158,7 +187,7 @@ def next_step(
     how many more agents may be asked.
     """
     view, m = _view(state, seen), len(estimate)
-    context = np.nan_to_num(_logit(estimate) - state["usual"])
+    context = _context(state, estimate)
     asked = np.zeros(m, dtype=bool)
     asked[seen.at] = True
     best = int(combine(view.logit, view.alone, seen, rule))
@@ -177,6 +206,42 @@ def next_step(
     actions[seen.at[best]] = True
     p = coupled_randucb(values - np.where(asked, 0.0, penalty + _TIE), spread, actions)
     return Step(with_uniform_share(p, floor, actions), values, spread)
+
+
+def first_step(state: Arrays, *, estimate: Floats, penalty: Floats, eligible: Bools | None, floor: float) -> Step:
+    """The first step of a round: the agent with which the best round of two steps begins; no side effects.
+
+    Arguments are those of :func:`next_step`. Exploration is that of the ability of an agent.
+    """
+    context = _context(state, estimate)
+    z, check, weight = _points(state)
+    e = _evidence(state, np.arange(len(estimate)), z, check, context) + _label_effect(state)[:, None]
+    p = _expit(e)
+    value = (weight * p).sum(axis=1)
+    spread = FIRST_SCALE * (weight * p * (1.0 - p)).sum(axis=1) * np.sqrt(_intercept_variance(state))
+    actions = np.ones(len(estimate), dtype=bool) if eligible is None else eligible
+    most = np.where(actions, value + spread - penalty, -np.inf)
+    among = np.sort(np.argsort(-most, kind="stable")[: min(SHORT, int(actions.sum()))])
+    value[among] += _later_gains(state, e[among], z[among], weight[among], penalty=penalty[among])
+    chance = coupled_randucb(value - penalty, spread, actions)
+    return Step(with_uniform_share(chance, floor, actions), value, spread)
+
+
+def _later_gains(state: Arrays, e: Floats, z: Floats, weight: Floats, *, penalty: Floats) -> Floats:
+    """Expected gain of asking a second agent if that pays, by first agent, (M,); evidence at their points, (M, K)."""
+    m, k = e.shape
+    before, then = (m * k, 1, 1), float(state["common"][5]) * z.reshape(m * k, 1, 1)
+    x0, x1, _, _, h0, h1 = state["cross"].tolist()
+    first, later = e.reshape(before), e[None] + then  # (first agent and point, second agent, point)
+    contested = x0 + x1 * first
+    theirs = _expit(x0 + x1 * later + h0 + h1 * _clip(first, _LOW, _HIGH))
+    mine = _expit(contested + h0 + h1 * _clip(later, _LOW, _HIGH))
+    apart = 1.0 - _agreement(state, np.maximum(contested, first), later)
+    shares = weight * np.exp(_tilt(state) * z.reshape(before) * z)
+    gain = (shares * apart * np.maximum(theirs - mine, 0.0)).sum(axis=2) / shares.sum(axis=2) - penalty - _TIE
+    gain = gain.reshape(m, k, m)
+    gain[np.arange(m), :, np.arange(m)] = 0.0
+    return np.asarray((weight * np.maximum(gain.max(axis=2), 0.0)).sum(axis=1))
 
 
 def combine(logit: Floats, alone: Floats, seen: Seen, rule: CombineRule) -> int:
@@ -198,6 +263,7 @@ def _gains(state: Arrays, seen: Seen, view: _View, *, best: int, context: Floats
     z, check, weight = _points(state)
     mean = float(view.z.mean())
     e = _evidence(state, np.arange(m), z, check, context) + float(state["common"][5]) * mean
+    e += _label_effect(state, int(seen.label[best]))[:, None]
     at_best = float(view.logit[best])
     if seen.comparable:
         x0, x1, _, _, h0, h1 = state["cross"].tolist()
@@ -207,8 +273,7 @@ def _gains(state: Arrays, seen: Seen, view: _View, *, best: int, context: Floats
         clipped = _clip(view.alone, _LOW, _HIGH)
         theirs = _expit(x0 + x1 * e + h0 * len(seen.at) + h1 * float(clipped.sum()))
         mine = _expit(at_best + h0 + h1 * _clip(e, _LOW, _HIGH))
-        both = _expit(sure) * _expit(e)
-        apart = 1.0 - both / (both + math.exp(-float(state["equal"][0])) * (1.0 - both))
+        apart = 1.0 - _agreement(state, sure, e)
     else:
         o0, o1, o2 = state["other"].tolist()
         theirs = _expit(o0 + o1 * e + o2 * _surprise(state, seen, view).sum())
@@ -220,12 +285,24 @@ def _gains(state: Arrays, seen: Seen, view: _View, *, best: int, context: Floats
     return (gain * shares).sum(axis=1), slope * np.sqrt(_intercept_variance(state))
 
 
+def _agreement(state: Arrays, best: Floats | float, e: Floats) -> Floats:
+    """Probability that the next answer equals the best one, from the logits of both."""
+    both = _expit(best) * _expit(e)
+    return np.asarray(both / (both + math.exp(-float(state["equal"][0])) * (1.0 - both)))
+
+
+def _context(state: Arrays, estimate: Floats) -> Floats:
+    """How much more than usual the policy expects of each agent, in logits; of silent ones, more than of any."""
+    usual = np.where(np.isnan(state["usual"]), state["common"][0], state["usual"])
+    return np.nan_to_num(_logit(estimate) - usual)
+
+
 def _view(state: Arrays, seen: Seen) -> _View:
     n, z = len(seen.at), _rank(state, seen.at, seen.signal)
     context = np.nan_to_num(_logit(seen.estimate) - state["usual"][seen.at])
     difficulty = np.concatenate([[0.0], np.cumsum(z)[:-1] / np.arange(1, n)])
     alone = _evidence(state, seen.at, z[:, None], seen.check[:, None], context)[:, 0]
-    alone += state["common"][5] * difficulty
+    alone += state["common"][5] * difficulty + np.where(seen.label < 0, 0.0, state["label"][seen.at, seen.label])
     view = _View(z, alone, alone, np.empty((n, 0)), context=context, difficulty=difficulty)
     if n == 1:
         return view
@@ -272,6 +349,15 @@ def _evidence(state: Arrays, at: Ints, z: Floats, check: Floats, context: Floats
     return np.asarray(e + curve * _curve(z))
 
 
+def _label_effect(state: Arrays, other_than: int = -1) -> Floats:
+    """Mean effect of each agent's next label, (M,), if it is another one than that."""
+    count = state["label_count"]
+    if other_than >= 0:
+        count = count.copy()
+        count[:, other_than] = 0.0
+    return np.asarray((count * state["label"]).sum(axis=1) / np.maximum(count.sum(axis=1), 1.0))
+
+
 def _curve(z: Floats) -> Floats:
     return np.where(z != 0.0, z * z - 1.0, 0.0)  # 0: no signal
 
@@ -299,25 +385,20 @@ def hear(state: Arrays, seen: Seen) -> None:
     """Learn the newest answer of a round before any verdict: its signal, its check, its agreement with the others."""
     view, at, last = _view(state, seen), int(seen.at[-1]), len(seen.at) - 1
     if last:
-        before = Seen(
-            seen.at[:-1],
-            seen.signal[:-1],
-            seen.check[:-1],
-            seen.estimate[:-1],
-            seen.similar[:-1, :-1],
-            seen.comparable,
-        )
+        before = _part(seen, np.arange(last))
         earlier = _view(state, before)
         best = int(np.argmax(earlier.logit))
         if seen.comparable:
             sure = max(float(earlier.logit[best]), float(earlier.alone[best]))
             both = float(_expit(sure) * _expit(view.alone[last]))
             offset = math.log(both / (1.0 - both))
-            _update(state["equal"], state["equal_cov"], np.ones(1), float(seen.similar[last, best]), offset=offset)
+            _update([(state["equal"], state["equal_cov"], _ONE)], float(seen.similar[last, best]), offset=offset)
         if not math.isnan(seen.signal[last]):
             mean = float(view.z[:-1].mean())
             state["alike"] += mean * float(view.z[last]), mean * mean
     state["answered"][at] += 1.0
+    if seen.label[last] >= 0:
+        state["label_count"][at, seen.label[last]] += 1.0
     known, usual = float(_logit(seen.estimate[last])), float(state["usual"][at])
     if not math.isnan(known):
         state["usual"][at] = known if math.isnan(usual) else usual + 0.02 * (known - usual)
@@ -343,18 +424,45 @@ def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
     """Learn the reward of the delivered answer, a position in ``seen``, and its implications for the others."""
     view, known = _view(state, seen), _verdicts(seen, delivered, reward)
     p = _expit(view.logit)
-    expected = np.minimum(p / max(1.0 - float(p[delivered]), 0.05), 1.0) if seen.exclusive and reward < 0.5 else p
+    wrong = seen.exclusive and reward < 0.5
+    expected = np.minimum(p / max(1.0 - float(p[delivered]), 0.05), 1.0) if wrong else p
     target = np.where(np.isnan(known), expected, known)
-    for position, at in enumerate(seen.at.tolist()):
-        z = float(view.z[position])
-        shared = np.array(
-            [1.0, z, _curve(np.array(z)), seen.check[position], view.context[position], view.difficulty[position]]
-        )
-        _update_two(state, at, shared, np.array([1.0, z]), float(target[position]))
-        state["lessons"][at] += 1.0
+    for position in range(len(seen.at)):
+        _learn_alone(state, seen, view, position, float(target[position]))
         if len(seen.at) > 1 and (seen.exclusive or not math.isnan(known[position])):
-            name = "cross" if seen.comparable else "other"
-            _update(state[name], state[f"{name}_cov"], view.features[position], float(target[position]))
+            _learn_beside(state, seen, view, position, float(target[position]))
+
+
+def teach(state: Arrays, seen: Seen, rewards: Floats) -> None:
+    """Learn answers to one task with their rewards, in pairs, as rounds of two steps would have them."""
+    for last in range(len(seen.at)):
+        pair = np.arange(max(last - 1, 0), last + 1)
+        both = _part(seen, pair)
+        hear(state, both)
+        view = _view(state, both)
+        _learn_alone(state, both, view, len(pair) - 1, float(rewards[last]))
+        for position in range(len(pair)) if last else ():
+            _learn_beside(state, both, view, position, float(rewards[pair[position]]))
+
+
+def _learn_alone(state: Arrays, seen: Seen, view: _View, position: int, y: float) -> None:
+    at, z, check = int(seen.at[position]), float(view.z[position]), float(seen.check[position])
+    curve = z * z - 1.0 if z else 0.0
+    shared = np.array([1.0, z, curve, check, view.context[position], view.difficulty[position]])
+    blocks = [
+        (state["common"], state["common_cov"], shared),
+        (state["own"][at], state["own_cov"][at], np.array([1.0, z])),
+    ]
+    if seen.label[position] >= 0:
+        label = (at, slice(seen.label[position], seen.label[position] + 1))
+        blocks.append((state["label"][label], state["label_var"][label][:, None], _ONE))
+    _update(blocks, y)
+    state["lessons"][at] += 1.0
+
+
+def _learn_beside(state: Arrays, seen: Seen, view: _View, position: int, y: float) -> None:
+    name = "cross" if seen.comparable else "other"
+    _update([(state[name], state[f"{name}_cov"], view.features[position])], y)
 
 
 def _verdicts(seen: Seen, delivered: int, reward: float) -> Floats:
@@ -367,29 +475,24 @@ def _verdicts(seen: Seen, delivered: int, reward: float) -> Floats:
     return known
 
 
-def _update(mean: Floats, cov: Floats, x: Floats, y: float, *, offset: float = 0.0) -> None:
-    """One step of the extended Kalman filter of a logistic model, in place."""
-    cx = cov @ x
-    variance = float(x @ cx)
-    p = float(_expit((offset + float(mean @ x)) / math.sqrt(1.0 + math.pi / 8.0 * variance)))
-    h = max(p * (1.0 - p), 0.02)
-    mean += cx * ((y - p) / (1.0 + h * variance))
-    cov -= np.outer(cx, cx) * (h / (1.0 + h * variance))
+def _update(blocks: Sequence[tuple[Floats, Floats, Floats]], y: float, *, offset: float = 0.0) -> None:
+    """One step of the extended Kalman filter of a logistic model, in place.
 
-
-def _update_two(state: Arrays, at: int, shared: Floats, own: Floats, y: float) -> None:
-    """:func:`_update` of the shared coefficients and one agent's; their covariance is taken as zero."""
-    cov, its = state["common_cov"], state["own_cov"][at]
-    cs, co = cov @ shared, its @ own
-    variance = float(shared @ cs + own @ co)
-    eta = float(state["common"] @ shared + state["own"][at] @ own)
+    Blocks are means, covariances and features; covariances between blocks are taken as zero.
+    """
+    gains = [cov @ x for _, cov, x in blocks]
+    eta = offset + sum(float(mean @ x) for mean, _, x in blocks)
+    variance = sum(float(x @ gain) for (_, _, x), gain in zip(blocks, gains, strict=True))
     p = float(_expit(eta / math.sqrt(1.0 + math.pi / 8.0 * variance)))
-    h = max(p * (1.0 - p), 0.02)
-    step, shrink = (y - p) / (1.0 + h * variance), h / (1.0 + h * variance)
-    state["common"] += cs * step
-    state["own"][at] += co * step
-    cov -= np.outer(cs, cs) * shrink
-    its -= np.outer(co, co) * shrink
+    h = _information(p, y)
+    for (mean, cov, _), gain in zip(blocks, gains, strict=True):
+        mean += gain * ((y - p) / (1.0 + h * variance))
+        cov -= np.outer(gain, gain) * (h / (1.0 + h * variance))
+
+
+def _information(p: float, y: float) -> float:
+    """Fisher information of an outcome: what a verdict would give, less what is missing if y is a probability."""
+    return max(p * (1.0 - p), 0.02) if y in (0.0, 1.0) else max(p * (1.0 - p) - y * (1.0 - y), 0.0)
 
 
 def _clip(x: Floats | float, low: float, high: float) -> Floats:
