@@ -145,6 +145,62 @@ def test_weitzmans_rule_is_learned():
     assert max(asks(signal) for signal in (0.85, 0.95)) < 0.1
 
 
+def test_the_first_step_begins_the_best_round():
+    """A cheap agent that knows when it is wrong begins, though an expensive one is worth more alone."""
+    rng, cost = np.random.default_rng(5), {"small": 0.0, "large": 0.2}
+    router = Orchestrator([Agent(name, cost=cost[name]) for name in cost], seed=1)
+    earned = []
+    for _ in range(600):
+        known, truth = bool(rng.random() < 0.5), int(rng.integers(0, 4))
+
+        def world(agent: str, known: bool = known, truth: int = truth) -> tuple[Answer, float]:
+            good = known or agent == "large"
+            signal = rng.uniform(0.6, 1.0) if known else rng.uniform(0.0, 0.4)
+            return Answer(agent, signal=signal if agent == "small" else None, label=truth if good else 5), float(good)
+
+        reward, asked = _play(router, world, 2)
+        earned.append(reward - cost["large"] * (asked == 2))
+    first = router.prepare(Task(), attempts=2)
+    assert first.propensities[0] > 0.9  # alone, small is worth .5 and large .8; small and then large .9
+    assert np.mean(earned[300:]) > 0.85
+    assert router.prepare(Task()).terms.estimate.max() <= 1.0
+
+
+def test_an_agent_that_always_fails_is_not_asked_first():
+    router = Orchestrator(("broken", "small", "large"), seed=1)
+    rng, first = np.random.default_rng(0), []
+    for _ in range(200):
+        decision = router.decide(Task(), attempts=2)
+        first.append(decision.agent)
+        if decision.agent == "broken":
+            router.observe(decision.id, Outcome.completed(0.0))
+            continue
+        answer = Answer(decision.agent, decision.id, signal=0.5)
+        again = router.decide(Task(), seen=[answer], eligible=[decision.agent], attempts=2)
+        router.observe(again.id, Outcome.completed(float(rng.random() < 0.6)))
+    assert first[50:].count("broken") < 15
+
+
+def test_labels_have_the_same_number_in_every_round():
+    """What an agent's label says is learned: of two labels the agent is right with one."""
+    router = Orchestrator(("small", "large"), seed=1)
+    for number in range(120):
+        label, first = ("yes", "no")[number % 2], router.decide(Task(), eligible=["small"], attempts=2)
+        answer = Answer("small", first.id, label=label)
+        last = router.decide(Task(), seen=[answer], eligible=["small"], attempts=2)
+        router.observe(last.id, Outcome.completed(float(label == "yes")))
+    worth = {}
+    for label in ("yes", "no"):
+        step = router.prepare(Task(), seen=[Answer("small", "d", label=label)], eligible=["small"], attempts=2)
+        worth[label] = float(step.terms.estimate[0])
+    assert worth["yes"] > 0.8 > 0.2 > worth["no"]
+
+
+@pytest.mark.parametrize(("p", "y"), [(0.7, 0.7), (0.5, 0.9), (0.5, 1.0)])
+def test_an_unknown_verdict_has_the_information_that_is_not_missing(p, y):
+    assert teams._information(p, y) == pytest.approx(p * (1 - p) - y * (1 - y))
+
+
 def test_a_verdict_on_an_answer_is_one_on_equal_answers():
     seen = teams.see_all([Answer("a", label=0), Answer("b", label=0), Answer("c", label=1)], [0, 1, 2])
     assert teams._verdicts(seen, 0, 1.0).tolist() == [1.0, 1.0, 0.0]

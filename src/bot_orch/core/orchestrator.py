@@ -844,8 +844,11 @@ class Orchestrator:
         if reward is not None and not default and self.settings.guarantee is not None:
             rounds.promise(self._engine, state, self._roster, decision, reward)
         self._settle(decision)
+        steps = [state.pending[each.decision] for each in decision.answers if each.decision in state.pending]
         if reward is not None:
             rounds.learn(state, self._roster, decision, reward)
+            if len(steps) == len(decision.answers):
+                rounds.learn_earning(state, self._roster, steps, reward)
         for answer in decision.answers[1:]:
             later = state.pending.get(answer.decision)
             if later is not None:

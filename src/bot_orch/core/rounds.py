@@ -23,7 +23,19 @@ from bot_orch.policies.base import Choice
 from bot_orch.records import builder
 from bot_orch.types import Answer, Decision, Outcome
 
-__all__ = ["Round", "added", "begun", "charged", "described", "hear", "learn", "numbered", "stepped", "wanted"]
+__all__ = [
+    "Round",
+    "added",
+    "begun",
+    "charged",
+    "described",
+    "hear",
+    "learn",
+    "learn_earning",
+    "numbered",
+    "stepped",
+    "wanted",
+]
 
 _answer = builder(Answer)
 
@@ -218,12 +230,24 @@ def learn(state: State, roster: Roster, decision: Decision, reward: float) -> No
         teams.learn(state.parts["team"], _seen(decision.answers, roster), delivered=delivered, reward=reward)
 
 
+def learn_earning(state: State, roster: Roster, steps: Sequence[Decision], reward: float) -> None:
+    """Learn by how much a round earned more than its first step expected."""
+    first, index = steps[0], roster.index.get(steps[0].agent)
+    if index is not None:
+        expected = float(first.terms.estimate[first.agents.index(first.agent)])
+        teams.learn_earning(state.parts["team"], index, reward - sum(map(_paid, steps[1:])) - expected)
+
+
+def _paid(step: Decision) -> float:
+    """The expected cost of an answer in units of reward."""
+    return float(step.terms.penalty()[step.agents.index(step.agent)])
+
+
 def charged(outcome: Outcome, reward: float | None, later: Decision) -> Outcome:
     """The outcome with its reward reduced by the expected cost of later answers, in units of reward."""
     if reward is None or outcome.reward is None:
         return outcome
-    paid = float(later.terms.penalty()[later.agents.index(later.agent)])
-    return replace(outcome, reward=min(max(outcome.reward - paid, 0.0), 1.0))
+    return replace(outcome, reward=min(max(outcome.reward - _paid(later), 0.0), 1.0))
 
 
 def added(outcome: Outcome, answer: Answer) -> Outcome:

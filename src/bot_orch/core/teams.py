@@ -2,7 +2,8 @@
 
 A round is a sequence of steps. What an answer is worth is the probability that it is right:
 
-- alone, logit e_i = mu + b_i + (kappa + k_i) z_i + curve (z_i^2 - 1) + check + context + difficulty; z_i is the rank of
+- alone, logit e_i = mu + b_i + (kappa + k_i) z_i + curve (z_i^2 - 1) + l_i + check + context + difficulty; l_i is an
+  effect of the agent's label, because many classifiers are surer of one class than of another; z_i is the rank of
   the answer's signal among the agent's own signals, scaled to variance one, so that agents can be compared. Context is
   how much better than usual the policy expects the agent to be on this task, difficulty the mean z of the answers
   before this one: an agent that is asked second is asked about harder tasks;
@@ -16,16 +17,19 @@ Asking agent j gains only where its answer differs from the best one so far and 
 
 over the distribution of j's next signal, tilted by the signals of this round (difficulty is common to agents). This is
 the amount by which Weitzman's reservation value exceeds the best answer, so G_j > 0 is his rule for opening a box [1]_.
-The first step of a round is the policy's choice, as without a team: its lesson is what the round earned, the reward
-less what was paid for further answers, so it learns which agent to ask first.
+The first step compares whole rounds: asking j first is worth E[P_j + max(0, max_k G_k)] less the cost of j, plus a bias
+per first agent, which is learned from what its rounds earn. Exploration is coupled RandUCB on the ability b_j and that
+bias, so that what is learned of an agent that was asked second counts, too.
 
 All coefficients have Gaussian beliefs, updated by one step of the extended Kalman filter per verdict. A verdict on the
 delivered answer is one on every equal answer, and if it is right and answers are labels, on every different one; an
-answer of unknown verdict counts as its probability given the verdict.
+answer of unknown verdict counts as its probability given the verdict, with the information of a verdict less what is
+missing [2]_; counted in full, agents whose answers are rarely delivered would look well known.
 
 References
 ----------
 .. [1] Weitzman. Optimal search for the best alternative. Econometrica 47 (1979).
+.. [2] Louis. Finding the observed information matrix when using the EM algorithm. JRSS B 44 (1982).
 """
 
 from __future__ import annotations
@@ -52,6 +56,7 @@ __all__ = [
     "first_step",
     "hear",
     "learn",
+    "learn_earning",
     "next_step",
     "see_all",
     "teach",
@@ -61,6 +66,7 @@ CombineRule = Literal["vote", "surest", "central"]
 COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central")
 
 KEPT, GRID = 128, 6  # signals kept per agent, and points of their distribution
+BIAS_VAR, NOISE = 1e-3, 0.15  # of the expected worth of rounds by first agent: its error, and the spread of earnings
 LABELS, LABEL_VAR = 64, 0.5  # labels that are told apart; prior variance of what a label says of its answer
 # optimism: the root mean square of the random multiple of the standard deviation of a worth, and of a later gain
 FIRST_SCALE, SCALE = 0.8, 0.1
@@ -89,6 +95,8 @@ SCHEMA: Schema = {
     "checked": Field(),
     "passed": Field(),
     "lessons": Field(),
+    "bias": Field(),
+    "bias_var": Field(fill=BIAS_VAR),
     "usual": Field(fill=math.nan),
     "common": Field(shape=(6,), fill=_COMMON, **_one),
     "common_cov": Field(shape=(6, 6), fill=_COMMON_VAR, identity=True, **_one),
@@ -223,6 +231,8 @@ def first_step(state: Arrays, *, estimate: Floats, penalty: Floats, eligible: Bo
     most = np.where(actions, value + spread - penalty, -np.inf)
     among = np.sort(np.argsort(-most, kind="stable")[: min(SHORT, int(actions.sum()))])
     value[among] += _later_gains(state, e[among], z[among], weight[among], penalty=penalty[among])
+    value += state["bias"]
+    spread = np.where(actions, np.hypot(spread, FIRST_SCALE * np.sqrt(state["bias_var"])), 0.0)
     chance = coupled_randucb(value - penalty, spread, actions)
     return Step(with_uniform_share(chance, floor, actions), value, spread)
 
@@ -431,6 +441,13 @@ def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
         _learn_alone(state, seen, view, position, float(target[position]))
         if len(seen.at) > 1 and (seen.exclusive or not math.isnan(known[position])):
             _learn_beside(state, seen, view, position, float(target[position]))
+
+
+def learn_earning(state: Arrays, first: int, surprise: float) -> None:
+    """Learn by how much a round earned more than was expected of its first agent, before the cost of that."""
+    gain = float(state["bias_var"][first]) / (float(state["bias_var"][first]) + NOISE)
+    state["bias"][first] += gain * surprise
+    state["bias_var"][first] *= 1.0 - gain
 
 
 def teach(state: Arrays, seen: Seen, rewards: Floats) -> None:
