@@ -795,6 +795,8 @@ class Orchestrator:
         if decision_id or not ends_round:
             provisional = provisional or bool(judge)
             self._observe(decision_id, outcome, audit=audit, provisional=provisional, default=default, judge=judge)
+        if accepted is not None and not ends_round and accepted.attempts > 1 and not accepted.answers:
+            rounds.learn_loss(self._state, self._roster, accepted, outcome)
 
     def _observe(
         self, decision_id: str, outcome: Outcome, *, audit: bool, provisional: bool, default: bool, judge: str

@@ -32,6 +32,7 @@ __all__ = [
     "hear",
     "learn",
     "learn_earning",
+    "learn_loss",
     "numbered",
     "stepped",
     "wanted",
@@ -103,7 +104,8 @@ def begun(engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: 
     """
     policy = engine.settings.policy
     inner = policy.policy if isinstance(policy, WarmStart) else policy
-    if not isinstance(inner, Auto) or engine.pacing is not None or wanted.attempts == 1:
+    limited = engine.pacing is not None or engine.settings.guarantee is not None
+    if not isinstance(inner, Auto) or limited or wanted.attempts == 1:
         return None
     if not parts["team"]["lessons"].any():
         return None
@@ -236,6 +238,12 @@ def learn_earning(state: State, roster: Roster, steps: Sequence[Decision], rewar
     if index is not None:
         expected = float(first.terms.estimate[first.agents.index(first.agent)])
         teams.learn_earning(state.parts["team"], index, reward - sum(map(_paid, steps[1:])) - expected)
+
+
+def learn_loss(state: State, roster: Roster, first: Decision, outcome: Outcome) -> None:
+    """Learn a round that ended with its first step without an answer: the agent failed, or was silent."""
+    if not outcome.reward and "team" in state.parts and first.agent in roster.index:
+        teams.learn_loss(state.parts["team"], roster.index[first.agent])
 
 
 def _paid(step: Decision) -> float:

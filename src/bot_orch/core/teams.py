@@ -17,9 +17,10 @@ Asking agent j gains only where its answer differs from the best one so far and 
 
 over the distribution of j's next signal, tilted by the signals of this round (difficulty is common to agents). This is
 the amount by which Weitzman's reservation value exceeds the best answer, so G_j > 0 is his rule for opening a box [1]_.
-The first step compares whole rounds: asking j first is worth E[P_j + max(0, max_k G_k)] less the cost of j, plus a bias
-per first agent, which is learned from what its rounds earn. Exploration is coupled RandUCB on the ability b_j and that
-bias, so that what is learned of an agent that was asked second counts, too.
+The first step compares whole rounds: asking j first is worth E[P_j + max(0, max_k G_k)], plus a bias per first agent,
+which is learned from what its rounds earn, times the share of its calls that j answers, less the cost of j. Exploration
+is coupled RandUCB on the ability b_j and that bias, so that what is learned of an agent that was asked second counts,
+too.
 
 All coefficients have Gaussian beliefs, updated by one step of the extended Kalman filter per verdict. A verdict on the
 delivered answer is one on every equal answer, and if it is right and answers are labels, on every different one; an
@@ -57,14 +58,15 @@ __all__ = [
     "hear",
     "learn",
     "learn_earning",
+    "learn_loss",
     "next_step",
     "see_all",
-    "teach",
 ]
 
 CombineRule = Literal["vote", "surest", "central"]
 COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central")
 
+RECENT = 0.05  # rate of the share of an agent's calls that are answered
 KEPT, GRID = 128, 6  # signals kept per agent, and points of their distribution
 BIAS_VAR, NOISE = 1e-3, 0.15  # of the expected worth of rounds by first agent: its error, and the spread of earnings
 LABELS, LABEL_VAR = 64, 0.5  # labels that are told apart; prior variance of what a label says of its answer
@@ -95,6 +97,7 @@ SCHEMA: Schema = {
     "checked": Field(),
     "passed": Field(),
     "lessons": Field(),
+    "answering": Field(fill=1.0),
     "bias": Field(),
     "bias_var": Field(fill=BIAS_VAR),
     "usual": Field(fill=math.nan),
@@ -231,7 +234,7 @@ def first_step(state: Arrays, *, estimate: Floats, penalty: Floats, eligible: Bo
     most = np.where(actions, value + spread - penalty, -np.inf)
     among = np.sort(np.argsort(-most, kind="stable")[: min(SHORT, int(actions.sum()))])
     value[among] += _later_gains(state, e[among], z[among], weight[among], penalty=penalty[among])
-    value += state["bias"]
+    value = state["answering"] * (value + state["bias"])
     spread = np.where(actions, np.hypot(spread, FIRST_SCALE * np.sqrt(state["bias_var"])), 0.0)
     chance = coupled_randucb(value - penalty, spread, actions)
     return Step(with_uniform_share(chance, floor, actions), value, spread)
@@ -407,6 +410,7 @@ def hear(state: Arrays, seen: Seen) -> None:
             mean = float(view.z[:-1].mean())
             state["alike"] += mean * float(view.z[last]), mean * mean
     state["answered"][at] += 1.0
+    state["answering"][at] += RECENT * (1.0 - state["answering"][at])
     if seen.label[last] >= 0:
         state["label_count"][at, seen.label[last]] += 1.0
     known, usual = float(_logit(seen.estimate[last])), float(state["usual"][at])
@@ -443,23 +447,16 @@ def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
             _learn_beside(state, seen, view, position, float(target[position]))
 
 
+def learn_loss(state: Arrays, agent: int) -> None:
+    """Learn that an agent that was asked gave no answer."""
+    state["answering"][agent] *= 1.0 - RECENT
+
+
 def learn_earning(state: Arrays, first: int, surprise: float) -> None:
     """Learn by how much a round earned more than was expected of its first agent, before the cost of that."""
     gain = float(state["bias_var"][first]) / (float(state["bias_var"][first]) + NOISE)
     state["bias"][first] += gain * surprise
     state["bias_var"][first] *= 1.0 - gain
-
-
-def teach(state: Arrays, seen: Seen, rewards: Floats) -> None:
-    """Learn answers to one task with their rewards, in pairs, as rounds of two steps would have them."""
-    for last in range(len(seen.at)):
-        pair = np.arange(max(last - 1, 0), last + 1)
-        both = _part(seen, pair)
-        hear(state, both)
-        view = _view(state, both)
-        _learn_alone(state, both, view, len(pair) - 1, float(rewards[last]))
-        for position in range(len(pair)) if last else ():
-            _learn_beside(state, both, view, position, float(rewards[pair[position]]))
 
 
 def _learn_alone(state: Arrays, seen: Seen, view: _View, position: int, y: float) -> None:
