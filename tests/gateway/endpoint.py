@@ -8,6 +8,7 @@ answers, the last is repeated. An answer is an object:
 - ``words``, ``pace_s``: the pieces of a stream (joined, the content of a whole answer) and the pause after each
 - ``message``, ``finish``: the message of a whole answer, the finish reason
 - ``document``, ``events``: a whole answer, the events of a stream, as they are (other interfaces than chat)
+- ``bytes``, ``type``: an answer that is no JSON, in hexadecimal digits, and its content type
 - ``counts``: token counts at the end (``end``, if asked for), in ``every`` piece, or ``never``
 - ``then``: after the pieces ``end`` properly, ``hang``, or ``drop`` the connection
 
@@ -54,6 +55,8 @@ class Exchange(BaseHTTPRequestHandler):
             time.sleep(answer.get("delay_s", 0.0))
             if "error" in answer:
                 self.reply(answer.get("status", 400), {"error": answer["error"]}, answer.get("headers", {}))
+            elif "bytes" in answer:
+                self.send_body(200, bytes.fromhex(answer["bytes"]), {"Content-Type": answer["type"]})
             elif "document" in answer and not document.get("stream"):
                 self.reply(200, answer["document"])
             elif "events" in answer:
@@ -128,9 +131,11 @@ class Exchange(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def reply(self, status, document, headers=None):
-        body = json.dumps(document).encode()
+        self.send_body(status, json.dumps(document).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+    def send_body(self, status, body, headers):
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": len(body), **(headers or {})}.items():
+        for name, value in {"Content-Length": len(body), **headers}.items():
             self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(body)

@@ -12,6 +12,7 @@ IN_PIECES = [
     {"tool_calls": [{"index": 0, "function": {"arguments": '"Rome"}'}}]},
 ]
 TOOL = {"type": "function", "name": "weather", "description": "Now", "parameters": {"type": "object"}, "strict": True}
+MESSAGE_TOOL = {"name": "weather", "description": "Now, in a city", "input_schema": {"type": "object"}}
 ASKED = {"type": "input_text", "text": "what?"}
 FRAME = {"id": "resp_up", "object": "response", "created_at": 1, "model": "m-1", "status": "completed"}
 SAID = {
@@ -283,6 +284,57 @@ def test_embeddings_without_such_an_agent_are_refused(endpoint, serve, agent, cl
         client(service).embeddings.create(model="auto", input="one")
     with pytest.raises(openai.BadRequestError, match="input"):
         client(service).embeddings.create(model="auto", input="")
+
+
+def test_images_and_moderations_are_passed_on_as_they_came(endpoint, serve, agent, client):
+    image = {"created": 1, "data": [{"b64_json": "aGk="}]}
+    checked = {"id": "m", "model": "mod", "results": [{"flagged": True, "categories": {}, "category_scores": {}}]}
+    images, moderations = (endpoint.script({"document": each}) for each in (image, checked))
+    service = serve(
+        able(agent(images, "draws"), "images"),
+        able(agent(moderations, "checks"), "moderations"),
+        agent(endpoint.script(GOOD), "chats"),
+    )
+    assert client(service).images.generate(model="auto", prompt="a cat", n=1).data[0].b64_json == "aGk="
+    assert client(service).moderations.create(model="auto", input=["one", "two"]).results[0].flagged
+    assert endpoint.seen(images)[0]["path"].endswith("/v1/images/generations")
+    assert endpoint.seen(moderations)[0]["document"]["input"] == ["one", "two"]
+    with pytest.raises(openai.BadRequestError, match="lack of speech"):
+        client(service).audio.speech.create(model="auto", voice="alloy", input="Hello")
+    with pytest.raises(openai.BadRequestError, match="prompt"):
+        client(service).images.generate(model="auto", prompt="")
+
+
+def test_speech_keeps_its_bytes_and_its_type(endpoint, serve, agent, client):
+    url = endpoint.script({"bytes": "49443300ff", "type": "audio/mpeg"})
+    spoken = client(serve(able(agent(url), "speech"))).audio.speech.create(model="auto", voice="alloy", input="Hello")
+    assert spoken.content == b"ID3\x00\xff" and spoken.response.headers["content-type"] == "audio/mpeg"
+
+
+# Names of models, and counts -----------------------------------------------------------------------------------------
+
+
+def test_an_alias_is_another_name_of_a_model(endpoint, serve, agent, client):
+    urls = [endpoint.script(GOOD) for _ in "ab"]
+    lines = [agent(url, name) for url, name in zip(urls, "ab", strict=True)]
+    service = serve(*lines, router="aliases: {gpt-4o: auto, gpt-4o-mini: b}")
+    chats = client(service).chat.completions.with_raw_response
+    for _ in range(4):
+        assert chats.create(model="gpt-4o-mini", messages=HELLO).headers["x-bot-orch-agent"] == "b"
+    assert 0 < float(chats.create(model="gpt-4o", messages=HELLO).headers["x-bot-orch-propensity"]) < 1
+    assert {"gpt-4o", "gpt-4o-mini"} <= {each.id for each in client(service).models.list()}
+    assert client(service).models.retrieve("gpt-4o").id == "gpt-4o"
+
+
+def test_tokens_are_counted_without_a_call(endpoint, serve, agent):
+    url = endpoint.script(GOOD)
+    service = serve(agent(url))
+    asked = {"model": "auto", "system": "Be brief.", "messages": [{"role": "user", "content": "word " * 400}]}
+    few, many = (
+        service.post("/v1/messages/count_tokens", {**asked, **more}) for more in ({}, {"tools": [MESSAGE_TOOL]})
+    )
+    assert few.status == 200 and 450 < few.json()["input_tokens"] < 600
+    assert many.json()["input_tokens"] > few.json()["input_tokens"] and not endpoint.seen(url)
 
 
 @pytest.mark.parametrize("path", ["responses", "completions", "embeddings"])

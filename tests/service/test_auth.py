@@ -63,7 +63,7 @@ def test_every_route_with_every_scope(secured, route):
 
 
 def test_there_are_routes_for_every_scope_but_the_queue():
-    assert {route.scope for route in ROUTES} == {None, "decide", "feedback", "admin"}
+    assert {route.scope for route in ROUTES} == {None, "decide", "feedback", "metrics", "admin"}
 
 
 def test_a_token_is_checked_before_the_body(secured):

@@ -8,10 +8,13 @@ from typing import Literal
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Capabilities", "EndpointName", "Needs", "Prefill"]
+__all__ = ["PASSED", "Capabilities", "EndpointName", "Needs", "Prefill"]
 
-EndpointName = Literal["chat", "completions", "responses", "embeddings", "messages"]
+EndpointName = Literal["chat", "completions", "responses", "messages", "embeddings", "moderations", "images", "speech"]
 """The interfaces of endpoints: those of OpenAI's API, and Anthropic's Messages."""
+
+PASSED = frozenset({"embeddings", "moderations", "images", "speech"})
+"""Interfaces that no chat can stand for: only agents that declare them serve them."""
 
 Prefill = Literal["none", "message", "prefix", "continue_final_message"]
 """How an endpoint is told to continue an answer."""
@@ -24,7 +27,7 @@ class Needs:
     Parameters
     ----------
     endpoint
-        The interface that was asked; all but embeddings can be served by an agent with ``chat`` too.
+        The interface that was asked; all but :data:`PASSED` can be served by an agent with ``chat`` too.
     tokens
         Estimated tokens of the request, and of the answer if that is limited.
     vision, tools, json
@@ -104,4 +107,4 @@ class Capabilities:
     def _speaks(self, needs: Needs) -> bool:
         if needs.endpoint in self.endpoints:
             return True
-        return "chat" in self.endpoints and needs.endpoint != "embeddings" and not needs.only
+        return "chat" in self.endpoints and needs.endpoint not in PASSED and not needs.only

@@ -39,6 +39,9 @@ PATHS: Mapping[str, str] = {
     "responses": "/responses",
     "embeddings": "/embeddings",
     "messages": "/messages",
+    "moderations": "/moderations",
+    "images": "/images/generations",
+    "speech": "/audio/speech",
 }
 """Where an interface is, below the base URL."""
 
@@ -222,6 +225,8 @@ def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
     """
     if endpoint == "chat":
         return reply_from_completion(data, status)
+    if endpoint == "speech":
+        return CallReply("", status=status, raw=data, endpoint=endpoint)
     document = load_json(data)
     if not isinstance(document, dict):
         raise CallFailure(Ending.MALFORMED, status=status)
@@ -283,6 +288,16 @@ def _embeddings(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
+def _images(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    _ = [each.get("url") or each["b64_json"] for each in document["data"]]
+    return "", ()
+
+
+def _moderations(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    _ = [each["flagged"] for each in document["results"]]
+    return "", ()
+
+
 def _completion(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return str(document["choices"][0]["text"]), ()
 
@@ -303,7 +318,14 @@ def _message(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return said, tuple(str(block["id"]) for block in blocks if block["type"] == "tool_use")
 
 
-_READERS = {"embeddings": _embeddings, "completions": _completion, "responses": _response, "messages": _message}
+_READERS = {
+    "completions": _completion,
+    "responses": _response,
+    "messages": _message,
+    "embeddings": _embeddings,
+    "images": _images,
+    "moderations": _moderations,
+}
 
 
 class _Events:

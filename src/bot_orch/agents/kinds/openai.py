@@ -145,6 +145,8 @@ class OpenAIRunner:
             first_byte_s = now() - begun
             data = b"".join([piece async for piece in pieces])
         reply = self._read(data, response.status, request)
+        if request.endpoint == "speech":
+            reply = replace(reply, extra={"content_type": response.content_type})
         return replace(reply, elapsed_s=now() - begun, first_byte_s=first_byte_s)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:

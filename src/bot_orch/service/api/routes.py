@@ -145,7 +145,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=dict[str, str],
         statuses=(200, 503),
     ),
-    RouteSpec("GET", "/metrics", admin.metrics, scope="admin", summary="For Prometheus", everywhere=True),
+    RouteSpec("GET", "/metrics", admin.metrics, scope="metrics", summary="For Prometheus", everywhere=True),
 )
 
 API_ROUTES = (*ROUTES, *QUEUE_ROUTES)

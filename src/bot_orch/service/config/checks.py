@@ -142,6 +142,9 @@ def _check_one(config: Config) -> None:
         named.append(("alignment.reference.agent", config.router.alignment.reference.agent))
     for index, rule in enumerate(config.router.rules):
         named += [(f"rules[{index}]", name) for name in (*(rule.allow or ()), *rule.deny, rule.pin)]
+    named += [(f"aliases.{alias}", name) for alias, name in config.router.aliases.items() if name != "auto"]
+    if taken := config.router.aliases.keys() & {*ids, "auto"}:
+        raise InvalidInputError(f"config.router.aliases.{min(taken)}", "is the name of an agent", "choose another name")
     named += [("subject_to.shares", name) for name in config.router.subject_to.shares]
     if config.router.minimise is not None and config.router.subject_to.quality_within is None:
         remedy = "add quality_within, such as 0.02; without it the cheapest agent would do everything"

@@ -45,7 +45,7 @@ __all__ = [
     "WebhookConfig",
 ]
 
-Scope = Literal["decide", "feedback", "queue", "admin"]
+Scope = Literal["decide", "feedback", "queue", "metrics", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
 AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit", "load", "guarantee", "model"]
 _MONTH_S = 31 * 86_400
@@ -87,7 +87,7 @@ class TokenConfig(_Part, frozen=True, kw_only=True):
     """A caller and its scopes."""
 
     name: Annotated[str, _is("Who calls.")]
-    scopes: Annotated[tuple[Scope, ...], _is("Any of `decide`, `feedback`, `queue`, `admin`.")]
+    scopes: Annotated[tuple[Scope, ...], _is("Any of `decide`, `feedback`, `queue`, `metrics`, `admin`.")]
     env: Annotated[str | None, _is("The environment variable that holds the token.")] = None
     sha256: Annotated[str | None, _is("Instead of `env`: the hash of the token.")] = None
     limits: Annotated[TokenLimitsConfig | None, _is("What the token may use.")] = None
@@ -300,6 +300,9 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     ) = None
     budget: Annotated[BudgetConfig, _is("Spending limits.")] = BudgetConfig()
     rules: Annotated[tuple[RuleConfig, ...], _is("Hard rules.")] = ()
+    aliases: Annotated[
+        dict[str, str], _is("Further names of models that callers may ask for: `auto` or an agent, by name.")
+    ] = {}
     encoder: Annotated[str | None, _is("`builtin` or `wordllama`: the text of a task or chat becomes context.")] = None
     on_alarm: Annotated[
         Literal["count", "restart"], _is("What a drift alarm does: `count`, or `restart` the agent.")

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bot_orch.agents.base import CallReply, Chunk
+from bot_orch.agents.capabilities import PASSED
 from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
 from bot_orch.service.api.gateway.chat_request import ChatRequest, call_of, chat_task
@@ -86,6 +87,9 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
 def _read(dialect: Dialect, request: Request) -> ChatRequest:
     """The request as a chat; tools that it offers need an agent with the interface, unless the router has none."""
     asked = dialect.read(request.body)
+    aliases = request.runtime.config.router.aliases
+    if asked.model in aliases:
+        asked = replace(asked, model=aliases[asked.model])
     if not asked.offered or asked.only:
         return asked
     agents = [agent for agent in request.runtime.config.agents if agent.shadow is None]
@@ -134,7 +138,9 @@ async def _completed(
     if asked.stream:
         return await _streamed(dialect, asked, request, round_=round_)
     reply = await _run(request, round_)
-    return Reply(200, _whole(dialect, asked, round_, reply=reply), list(_JSON))
+    kind = reply.extra.get("content_type") if reply.endpoint == "speech" else None
+    headers = [(b"content-type", kind.encode())] if isinstance(kind, str) else list(_JSON)
+    return Reply(200, _whole(dialect, asked, round_, reply=reply), headers)
 
 
 async def _run(request: Request, round_: Round | CarriedRound) -> CallReply:
@@ -147,7 +153,7 @@ async def _run(request: Request, round_: Round | CarriedRound) -> CallReply:
 async def _screened(request: Request, asked: ChatRequest) -> ChatRequest:
     """The request after the guardrails. If they change it, or need the whole stream, it becomes a chat."""
     screens = request.runtime.screens
-    if screens.after and asked.stream and asked.endpoint != "embeddings":
+    if screens.after and asked.stream and asked.endpoint not in PASSED:
         asked = replace(asked, document=None)
     if not screens.before:
         return asked
@@ -156,7 +162,7 @@ async def _screened(request: Request, asked: ChatRequest) -> ChatRequest:
     if refused is not None:
         request.runtime.metrics.count("bot_orch_guardrail_refusals_total", when="before")
         raise refusal(left["refuse"])
-    if left["messages"] == seen["messages"] or asked.endpoint == "embeddings":
+    if left["messages"] == seen["messages"] or asked.endpoint in PASSED:
         return asked
     return replace(asked, messages=tuple(left["messages"]), document=None)
 

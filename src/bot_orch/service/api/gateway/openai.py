@@ -1,4 +1,4 @@
-"""OpenAI's interfaces around a chat: chat completions, passed on unchanged, legacy completions and embeddings."""
+"""OpenAI's interfaces around a chat: chat completions, passed on unchanged, legacy completions, and those without a chat."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_
 from bot_orch.service.api.gateway.frames import ChatEvents, event
 from bot_orch.service.problems import Problem
 
-__all__ = ["ChatDialect", "CompletionsDialect", "EmbeddingsDialect"]
+__all__ = ["ChatDialect", "CompletionsDialect", "PassedDialect"]
 
 _OURS = frozenset({"model", "messages", "stream", "bot_orch"})
 _SAME = (
@@ -125,16 +125,18 @@ def _choice(choice: Mapping[str, Any], text: Any) -> dict[str, Any]:
     return {"index": index, "text": text if isinstance(text, str) else "", "logprobs": None, "finish_reason": finish}
 
 
-class EmbeddingsDialect:
-    """Embeddings: passed unchanged to one agent that declares the interface."""
+class PassedDialect:
+    """Embeddings, moderations, images and speech: passed unchanged to one agent that declares the interface."""
 
-    endpoint = "embeddings"
+    def __init__(self, endpoint: str, field: str = "input") -> None:
+        self.endpoint, self._field = endpoint, field
 
     def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """See :class:`Dialect`."""
-        given = body.get("input")
+        given = body.get(self._field)
         if not isinstance(given, str | list) or not given:
-            raise Problem(400, "missing_input", "input: must be a text or a list of texts", param="input")
+            message = f"{self._field}: must be a text or a list of texts"
+            raise Problem(400, f"missing_{self._field}", message, param=self._field)
         texts = [given] if isinstance(given, str) else [each for each in given if isinstance(each, str)]
         tokens = [each for each in given if not isinstance(each, str)] if isinstance(given, list) else []
         count = sum(len(each) if isinstance(each, list) else 1 for each in tokens)
@@ -149,9 +151,9 @@ class EmbeddingsDialect:
         )
 
     def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> NoReturn:
-        """See :class:`Dialect`: a chat has no embeddings."""
-        raise Problem(502, "malformed", "the agent has answered without embeddings")
+        """See :class:`Dialect`: a chat has no counterpart."""
+        raise Problem(502, "malformed", f"the agent has answered without {self.endpoint}")
 
     def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> NoReturn:
-        """See :class:`Dialect`: embeddings are not streamed."""
-        raise Problem(400, "not_streamed", "stream: embeddings are not streamed", param="stream")
+        """See :class:`Dialect`: these are not streamed."""
+        raise Problem(400, "not_streamed", f"stream: {self.endpoint} are not streamed", param="stream")

@@ -8,9 +8,10 @@ from typing import Any
 from bot_orch.service.api.gateway.answering import Dialect, answer
 from bot_orch.service.api.gateway.chat_request import AUTO
 from bot_orch.service.api.gateway.messages import MessagesDialect, MessagesFace
-from bot_orch.service.api.gateway.openai import ChatDialect, CompletionsDialect, EmbeddingsDialect
+from bot_orch.service.api.gateway.openai import ChatDialect, CompletionsDialect, PassedDialect
 from bot_orch.service.api.gateway.responses import ResponsesDialect
 from bot_orch.service.problems import Reply, json_reply
+from bot_orch.service.routing.requests import needs_of, size_of
 from bot_orch.service.routing.rounds import unknown_model
 from bot_orch.service.web.endpoint import JsonFace, Request, RouteSpec
 
@@ -19,16 +20,26 @@ __all__ = ["GATEWAY_ROUTES"]
 
 async def _models(request: Request) -> Reply:
     """``GET /v1/models``."""
-    names = ("auto", *_routers(request), *request.runtime.ledger.router.agents)
+    aliases = request.runtime.config.router.aliases
+    names = ("auto", *_routers(request), *request.runtime.ledger.router.agents, *aliases)
     return json_reply({"object": "list", "data": [_entry(name) for name in names]})
 
 
 async def _one_model(request: Request) -> Reply:
     """``GET /v1/models/{id}``."""
     name = request.params["id"]
-    if name not in AUTO and name not in _routers(request) and name not in request.runtime.ledger.router.agents:
+    known = {*AUTO, *_routers(request), *request.runtime.ledger.router.agents, *request.runtime.config.router.aliases}
+    if name not in known:
         raise unknown_model()
     return json_reply(_entry(name))
+
+
+async def _count_tokens(request: Request) -> Reply:
+    """``POST /v1/messages/count_tokens``: an estimate, without a decision or a call."""
+    asked = MessagesDialect().read(request.body)
+    size = size_of(asked.params, messages=asked.messages)
+    needs = needs_of(asked.endpoint, size, params=asked.params, messages=asked.messages)
+    return json_reply({"input_tokens": needs.tokens - (size.output_tokens or 0)})
 
 
 def _routers(request: Request) -> list[str]:
@@ -68,7 +79,22 @@ GATEWAY_ROUTES: tuple[RouteSpec, ...] = (
     _asks("/v1/responses", ResponsesDialect(), "OpenAI's Responses"),
     _asks("/v1/messages", MessagesDialect(), "Anthropic's Messages", face=MessagesFace),
     _asks("/v1/completions", CompletionsDialect(), "OpenAI's legacy completions"),
-    _asks("/v1/embeddings", EmbeddingsDialect(), "Embeddings, among agents that declare them"),
+    _asks("/v1/embeddings", PassedDialect("embeddings"), "Embeddings, among agents that declare them"),
+    _asks("/v1/moderations", PassedDialect("moderations"), "Moderations, among agents that declare them"),
+    _asks("/v1/images/generations", PassedDialect("images", "prompt"), "Images, among agents that declare them"),
+    _asks("/v1/audio/speech", PassedDialect("speech"), "Speech, among agents that declare it"),
+    RouteSpec(
+        "POST",
+        "/v1/messages/count_tokens",
+        _count_tokens,
+        scope="decide",
+        summary="Tokens of a request, as routing estimates them",
+        body=dict[str, Any],
+        answer=dict[str, int],
+        statuses=(200, 413, 422),
+        large=True,
+        face=MessagesFace,
+    ),
     RouteSpec("GET", "/v1/models", _models, scope="decide", summary="auto and every agent", answer=dict[str, Any]),
     RouteSpec(
         "GET",
