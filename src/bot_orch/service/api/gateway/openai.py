@@ -1,4 +1,4 @@
-"""OpenAI's interfaces around a chat: chat completions, passed on unchanged, legacy completions, and those without a chat."""
+"""OpenAI's interfaces: chat completions and those without a chat are passed on, legacy completions are translated."""
 
 from __future__ import annotations
 
