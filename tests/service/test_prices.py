@@ -13,7 +13,9 @@ from bot_orch.cli import main
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.build import make_orchestrator
 from bot_orch.service.config import load_config, parse_config
-from bot_orch.service.objective import unpriced
+from bot_orch.service.objective import dollar_weight, unpriced
+from bot_orch.service.quickstart.found import EndpointFound
+from bot_orch.service.quickstart.writing import configuration
 
 CONFIG = """
 version: 1
@@ -166,3 +168,12 @@ def test_models_without_a_price_under_a_budget_are_named(tmp_path, limit, capsys
     assert main(["validate", str(path)]) == 0
     assert ("own have no price" in capsys.readouterr().err) == (limit != "{}")
     assert unpriced(load_config(write(tmp_path, f"router: {limit}", ", price: {per_call_usd: 0}"))) == []
+
+
+def test_quickstart_fills_in_list_prices():
+    known = EndpointFound("openai", "openai", "https://api.openai.com/v1", models=("gpt-4o", "gpt-4o-mini"), key="KEY")
+    local = EndpointFound("local", "openai", "http://127.0.0.1:9/v1", models=("gpt-4o",), private=True)
+    config = parse_config(configuration([known, local], file="a.yaml"), {"KEY": "k"})
+    large, small, own = config.agents
+    assert (large.price["input_usd_per_million"], small.price["cached_input_usd_per_million"]) == (2.5, 0.075)
+    assert own.price == {} and config.router.objective["usd"] == dollar_weight([0.00625, 0.000375])

@@ -53,7 +53,10 @@ def prefixes_of(messages: Sequence[Mapping[str, Any]], params: Mapping[str, Any]
     state, letters = hashlib.blake2b(repr(tools).encode("utf-8", "surrogatepass"), digest_size=12), letters_in(tools)
     found = []
     for message in messages:
-        state.update(repr(sorted(message.items(), key=str)).encode("utf-8", "surrogatepass"))
+        for name in sorted(message):
+            value = message[name]
+            state.update(f"\0{name}\0".encode("utf-8", "surrogatepass"))
+            state.update((value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass"))
         letters += letters_in(message)
         found.append(PromptPrefix(state.digest(), tokens_of(letters)))
     return tuple(found[-_KEPT:])

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from bot_orch.service.objective import dollar_weight
+from bot_orch.agents.prices import price_of, shipped_prices
+from bot_orch.service.objective import dollar_weight, typical_price
 from bot_orch.service.quickstart.found import EndpointFound
 
 __all__ = ["LEARN_FROM", "configuration"]
@@ -63,8 +64,10 @@ _BRIEF = "Answer in as few words as possible."
 def configuration(found: Sequence[EndpointFound], *, learn_from: str = "answers", file: str, port: int = 8080) -> str:
     """The text of a configuration with these endpoints, or with simulated agents if there are none."""
     stem = re.sub(r"\.[^.]*$", "", file) or "bot-orch"
-    usd = dollar_weight([] if found else _SIMULATED_USD)
-    why = "a tenth for half a cent; agents need a price" if found else "a tenth between these prices"
+    listed = [price_of(each.base_url, model, shipped_prices()) for each in found for model in each.models]
+    usd = dollar_weight([typical_price(each) for each in listed if each] if found else _SIMULATED_USD)
+    priced = not found or len([each for each in listed if each]) > 1
+    why = "a tenth between these prices" if priced else "a tenth for half a cent; agents need a price"
     head = _HEAD.format(file=file, database=json.dumps(f"{stem}.sqlite"), port=port or 8080, usd=usd, why=why)
     if not found:
         return head + "\n" + _SIMULATED
@@ -100,7 +103,20 @@ def _entry(name: str, endpoint: EndpointFound, model: str, *, system: str = "") 
     if system:
         settings["system"] = system
     inner = ", ".join(f"{key}: {json.dumps(value)}" for key, value in settings.items())
-    return f"  - id: {json.dumps(name)}\n    kind: {endpoint.kind}\n{_PRICE}    settings: {{{inner}}}\n"
+    return (
+        f"  - id: {json.dumps(name)}\n    kind: {endpoint.kind}\n{_price(endpoint, model)}    settings: {{{inner}}}\n"
+    )
+
+
+def _price(endpoint: EndpointFound, model: str) -> str:
+    """The line with a model's list price, or with what to fill in."""
+    found = price_of(endpoint.base_url, model, shipped_prices())
+    if found is None:
+        return _PRICE
+    names = ("input_usd_per_million", "cached_input_usd_per_million", "cache_write_usd_per_million")
+    prices = {name: getattr(found, name) for name in (*names, "output_usd_per_million")}
+    inner = ", ".join(f"{name}: {value:g}" for name, value in prices.items() if value is not None)
+    return f"    price: {{{inner}}}   # list price (bot-orch prices); yours may differ\n"
 
 
 def _id(text: str) -> str:
