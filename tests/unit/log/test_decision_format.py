@@ -10,7 +10,7 @@ from scribing import Scribe
 
 from bot_orch import Answer, InvalidInputError, Orchestrator, Task
 from bot_orch.core.engine import ENGINE
-from bot_orch.core.events import TaskRecord, as_recorded, record_decision, record_task, stored_column
+from bot_orch.core.events import FeedbackGiven, TaskRecord, as_recorded, record_decision, record_task, stored_column
 from bot_orch.evaluation.export import decision_rows, event_rows, export
 from bot_orch.log.events import decode_event, encode_event
 from bot_orch.log.verification import replay
@@ -91,8 +91,21 @@ def test_zeros_take_no_bytes_and_other_bits_do():
 
 def test_a_field_of_a_later_release_is_passed_over():
     made, event, _ = written(as_recorded(TASK))
+    event = dataclasses.replace(event, combine="surest")  # the last field, so that none is left out
     body = msgspec.msgpack.encode([*msgspec.msgpack.decode(encode_event(event)), True])
-    assert same(decode_event(body).decision(), made)
+    assert decode_event(body) == event and event.agent == made.agent
+    values = msgspec.msgpack.decode(encode_event(event))
+    values[2] = [*event.task, "of a later release"]
+    assert decode_event(msgspec.msgpack.encode(values)) == event
+
+
+def test_defaults_at_the_end_take_no_bytes():
+    report = FeedbackGiven("f", "d", "learned", 0.5)
+    assert msgspec.msgpack.decode(encode_event(report, "d")) == [3, "f", "", "learned", 0.5]
+    assert decode_event(encode_event(report, "d"), "d") == report
+    whole = dataclasses.replace(report, default=True)
+    assert len(msgspec.msgpack.decode(encode_event(whole))) == 1 + len(dataclasses.fields(FeedbackGiven))
+    assert decode_event(encode_event(whole)) == whole
 
 
 def test_the_id_is_in_the_row_or_in_the_body(log):
