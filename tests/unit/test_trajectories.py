@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bot_orch import Answer, InvalidInputError, Orchestrator, Outcome, Task
+from bot_orch import Answer, Orchestrator, Outcome, Router, Task
+from bot_orch.cli.main import main
+from bot_orch.evaluation.offpolicy import ThinSupportError
 from bot_orch.evaluation.trajectories import trajectory_value
 
 NAMES = ("small", "large")
@@ -46,7 +48,7 @@ def _cascade(step):
 def test_the_interval_covers_the_truth_of_another_rule():
     truth = RIGHT["small"] + (1 - RIGHT["small"]) * RIGHT["large"] - PRICE * (1 + 1 - RIGHT["small"])
     found = trajectory_value(LOGGED, _cascade)
-    assert abs(found.value - truth) < 1.5 * found.margin < 0.15
+    assert abs(found.value - truth) < 1.5 * (found.high - found.value) < 0.15
 
 
 def test_propensities_of_one_step_alone_do_not_cover_it():
@@ -54,9 +56,30 @@ def test_propensities_of_one_step_alone_do_not_cover_it():
     last = [((steps[-1],), earned) for steps, earned in LOGGED]
     truth = RIGHT["small"] + (1 - RIGHT["small"]) * RIGHT["large"] - PRICE * (1 + 1 - RIGHT["small"])
     biased = trajectory_value(last, lambda step: np.array([1.0, 0.0]))
-    assert abs(biased.value - truth) > biased.margin
+    assert abs(biased.value - truth) > biased.high - biased.value
 
 
 def test_a_small_effective_sample_is_refused():
-    with pytest.raises(InvalidInputError, match="effective rounds"):
+    with pytest.raises(ThinSupportError, match="effective rounds"):
         trajectory_value(LOGGED[:40], _cascade)
+
+
+def test_the_command_evaluates_logs_of_several_attempts(tmp_path, capsys):
+    rng, path = np.random.default_rng(3), str(tmp_path / "log.sqlite")
+    good = dict.fromkeys(NAMES, 0.0)
+    functions = {name: (lambda task, name=name: name) for name in NAMES}
+    router = Router(NAMES, functions=functions, judge=lambda task, answer: good[answer], path=path, floor=0.5, seed=2)
+    for _ in range(300):
+        good.update((name, float(rng.random() < RIGHT[name])) for name in NAMES)
+        router.call(Task(), attempts=2, check=lambda task, answer: good[answer])
+    router.close()
+    assert main(["evaluate", path, "--policy", "agent:small"]) == 1
+    assert "effective rounds, 50 are needed" in capsys.readouterr().out
+    assert main(["evaluate", path, "--policy", "agent:small", "first", "--min-effective", "20"]) == 0
+    small, first = capsys.readouterr().out.split("first (")
+    low, high = (float(each) for each in small.split("[")[1].split("]")[0].split(","))
+    assert low < RIGHT["small"] < high
+    assert high - low < 0.5
+    assert "300 decisions, 0 without reward" in first
+    assert main(["evaluate", path, "--policy", "uniform"]) == 2
+    assert "agent:NAME" in capsys.readouterr().err

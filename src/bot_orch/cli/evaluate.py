@@ -34,6 +34,7 @@ examples:
   bot-orch evaluate bot-orch.sqlite --policy uniform ucb1
   bot-orch evaluate bot-orch.sqlite --policy logged        (means of what was logged; needs no propensities)
   bot-orch evaluate bot-orch.sqlite --policy agent:large-model --confidence 0.9
+  bot-orch evaluate bot-orch.sqlite --policy first agent:large-model       (rounds of several attempts)
   bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 0.3 1 3 auto
   bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 1 auto --audited
   bot-orch evaluate bot-orch.sqlite --propose bot-orch.yaml --loss 0.02"""
@@ -42,7 +43,13 @@ examples:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
-    parser.add_argument("--policy", nargs="+", default=[], metavar="P", help="a policy, agent:NAME, uniform, or logged")
+    parser.add_argument(
+        "--policy",
+        nargs="+",
+        default=[],
+        metavar="P",
+        help="a policy, agent:NAME, uniform, or logged; first: the first answer",
+    )
     parser.add_argument("--propose", metavar="FILE", help="print the change of this configuration as a diff")
     parser.add_argument("--loss", type=float, default=0.02, metavar="L", help="reward a request may lose (0.02)")
     parser.add_argument("--lambdas", nargs="+", metavar="L", help="candidates: numbers, zero or more, and auto")

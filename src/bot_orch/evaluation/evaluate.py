@@ -15,6 +15,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Estimate, LogSample, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds, collect
 from bot_orch.evaluation.shadow import Lambda, follow, shadow
+from bot_orch.evaluation.trajectories import stopping_rule, trajectories, trajectory_value
 from bot_orch.log.log import Log
 from bot_orch.policies.base import Policy
 
@@ -82,6 +83,9 @@ def evaluate_log(
 
     ``agent:NAME`` always chooses that agent, and evenly among the eligible ones where it could not be chosen.
 
+    Rounds of several attempts are weighed as a whole, for the targets ``agent:NAME`` and ``first``
+    (:mod:`bot_orch.evaluation.trajectories`).
+
     A policy learns while it goes through the log, see :mod:`bot_orch.evaluation.shadow`; it is scored with the last
     reward given for each decision.
 
@@ -99,6 +103,14 @@ def evaluate_log(
         How many times a policy that learns goes through the log.
     """
     rounds = collect(log)
+    if any(event.attempts > 1 for event in rounds.made):
+        if audited:
+            raise InvalidInputError("audited", "does not go with rounds of several attempts", "leave it out")
+        steps = _evaluate_steps(rounds, target, confidence=confidence, min_effective=min_effective)
+        if steps.missing > max_missing * (steps.missing + steps.decisions):
+            problem = f"{steps.missing} of {steps.missing + steps.decisions} rounds have no reward"
+            raise InvalidInputError("log", problem, "send feedback for more rounds, or raise --max-missing")
+        return steps
     keep, logged = scores(rounds, max_missing=max_missing, audited=audited)
     found = _target(rounds, target, paths)
     estimates = evaluate(logged, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
@@ -115,6 +127,17 @@ def evaluate_log(
         earlier=rounds.earlier,
         unavailable=int((~_available(rounds, target)[keep]).sum()),
     )
+
+
+def _evaluate_steps(rounds: LoggedRounds, target: str, *, confidence: float, min_effective: float) -> Evaluation:
+    known, started = trajectories(rounds), sum(not event.answers and event.by != "shadow" for event in rounds.made)
+    rule = stopping_rule(target, rounds.agents)
+    if not known:
+        raise InvalidInputError("log", "holds no round with a reward", "send feedback for the decisions that accepted")
+    found = trajectory_value(known, rule, confidence=confidence, min_effective=min_effective)
+    mean = float(np.mean([earned for _, earned in known]))
+    missing = started - len(known)
+    return Evaluation(target, len(known), missing, logged_mean=mean, estimates=(found,), earlier=rounds.earlier)
 
 
 def mean_of_first(keep: list[int], logged: LogSample, rounds: int | None) -> float | None:

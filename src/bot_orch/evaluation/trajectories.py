@@ -9,46 +9,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.offpolicy import Estimate, ThinSupportError
+from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.types import Decision
 
-__all__ = ["LEAST_SAMPLE", "TrajectoryValue", "trajectory_value"]
+__all__ = ["Trajectory", "stopping_rule", "trajectories", "trajectory_value"]
 
-LEAST_SAMPLE = 50.0  # effective rounds below which no estimate is given
+#: The decisions of a round, in order, and what the round earned.
+Trajectory = tuple[Sequence[Decision], float]
 
 
-@dataclass(frozen=True, slots=True)
-class TrajectoryValue:
-    """A self-normalised estimate, half the width of its 95 % interval, and the effective number of rounds."""
+def trajectories(rounds: LoggedRounds) -> list[Trajectory]:
+    """The rounds of a log that have a reward; a decision of one step is a round, too."""
+    made = {event.id: event for event in rounds.made if event.by != "shadow"}
+    found: dict[str, Trajectory] = {}
+    for event in made.values():
+        last = event.decision()
+        steps = [made[each.decision].decision() for each in last.answers if each.decision in made]
+        first = steps[0].id if steps else last.id
+        reward = rounds.rewards.get(last.id, rounds.rewards.get(first) if last.action == "accept" else None)
+        if reward is not None and len(steps) == len(last.answers):
+            found[first] = ((*steps, last), reward)
+    return list(found.values())
 
-    value: float
-    margin: float
-    effective: float
+
+def stopping_rule(target: str, agents: Sequence[str]) -> Callable[[Decision], Floats]:
+    """``agent:NAME``: ask that agent and deliver its answer; ``first``: deliver the log's first answer."""
+    name = target.removeprefix("agent:")
+    if target != "first" and (name == target or name not in agents):
+        remedy = (
+            f"pass first, or agent:NAME with a name of {tuple(agents)}; learning policies are not replayed on steps"
+        )
+        raise InvalidInputError("target", f"{target!r} is no rule for rounds of several attempts", remedy)
+
+    def rule(step: Decision) -> Floats:
+        if target == "first" and not step.answers:
+            return step.propensities
+        wanted = step.answers[0].agent if target == "first" else name
+        return np.array([float(each == wanted) for each in step.agents])
+
+    return rule
 
 
 def trajectory_value(
-    rounds: Sequence[tuple[Sequence[Decision], float]], target: Callable[[Decision], Floats]
-) -> TrajectoryValue:
-    """The mean earning of a target that draws each step from ``target(decision)``, probabilities over agents.
+    rounds: Sequence[Trajectory],
+    target: Callable[[Decision], Floats],
+    *,
+    confidence: float = 0.95,
+    min_effective: float = 50.0,
+) -> Estimate:
+    """The self-normalised estimate of what a target earns that draws each step from ``target(decision)``.
 
-    ``rounds`` holds the decisions of each round, in order, with what the round earned. An effective sample,
-    (sum w)^2 / sum w^2, below :data:`LEAST_SAMPLE` is refused.
+    The target gives probabilities over agents. An effective sample, (sum w)^2 / sum w^2, below ``min_effective`` is
+    refused.
     """
     weight = np.array([math.prod(_ratio(step, target(step)) for step in steps) for steps, _ in rounds])
     earned = np.array([value for _, value in rounds])
     total = float(weight.sum())
     effective = total * total / float((weight * weight).sum()) if total > 0.0 else 0.0
-    if effective < LEAST_SAMPLE:
-        problem = f"go the target's way in {effective:.0f} effective rounds, {LEAST_SAMPLE:.0f} are needed"
-        raise InvalidInputError("rounds", problem, "log more rounds, or with a larger floor")
+    if effective < min_effective:
+        problem = f"the target's way is gone in {effective:.0f} effective rounds, {min_effective:.0f} are needed"
+        raise ThinSupportError(f"{problem}; log more rounds, or with a larger floor")
     value = float((weight * earned).sum() / total)
     variance = float((weight * weight * (earned - value) ** 2).sum()) / (total * total)
-    return TrajectoryValue(value, 1.96 * math.sqrt(variance), effective)
+    margin = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt(variance)
+    return Estimate("SNIPS", value, value - margin, high=value + margin, effective_n=effective)
 
 
 def _ratio(step: Decision, p: Floats) -> float:
