@@ -72,7 +72,7 @@ def test_a_role_without_rights_on_the_database_is_told(pg, database, stranger, t
     with pytest.raises(LogUnavailableError, match="permission denied for database .*; connect as the owner"):
         connect_log(empty)
     SqliteLog(tmp_path / "log.sqlite").close()
-    assert main(["migrate", str(tmp_path / "log.sqlite"), empty, "--quiet"]) == 2
+    assert main(["copy", str(tmp_path / "log.sqlite"), empty, "--quiet"]) == 2
     assert "PostgreSQL refuses (permission denied" in one_line(capsys)
 
 

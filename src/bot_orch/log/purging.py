@@ -20,9 +20,9 @@ from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.events import encode_event
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.log import Log, Row
-from bot_orch.log.stores.open import check_database, is_url, open_file, open_url
+from bot_orch.log.stores.open import open_unused
 from bot_orch.log.stores.postgres.log import PostgresLog
-from bot_orch.log.stores.postgres.rewrite import check_unused, removal, rewrite
+from bot_orch.log.stores.postgres.rewrite import removal, rewrite
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
 __all__ = ["Purged", "StoredText", "open_tickets", "purge", "seconds_of", "stored_texts"]
@@ -154,7 +154,7 @@ def purge(
     bytes are overwritten, also in the snapshot and the free pages of the file; in PostgreSQL the tables are rewritten,
     and old write-ahead logs go as the server recycles them. Events that were moved to an archive keep their texts.
     """
-    log = _opened(path)
+    log = open_unused(path)
     try:
         found = list(stored_texts(log, before_us=before_us, task=task))
         ledger = fold(log)
@@ -191,21 +191,6 @@ def _empty_base(log: SqliteLog | PostgresLog, ledger: Ledger, before_us: int | N
         with removal(log) as target:
             target.note_archive(record, state.snapshot().body)
     return bool(empty)
-
-
-def _opened(path: str | Path) -> SqliteLog | PostgresLog:
-    """The log, locked against other writers."""
-    check_database(path)
-    if not is_url(path):
-        open_file(path).close()  # fails if the file does not exist, which writing=True would create
-        return open_file(path, writing=True)
-    log = open_url(str(path))
-    try:
-        check_unused(log)
-    except BaseException:
-        log.close()
-        raise
-    return log
 
 
 def _archived(folder: Path, found: list[StoredText]) -> Path:

@@ -10,10 +10,11 @@ from bot_orch.log.log import Log
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.stores.postgres.connect import heed_the_driver
 from bot_orch.log.stores.postgres.log import PostgresLog
+from bot_orch.log.stores.postgres.rewrite import check_unused
 from bot_orch.log.stores.sqlite.lock import check_names
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-__all__ = ["check_database", "is_url", "open_file", "open_log", "open_url", "open_whole"]
+__all__ = ["check_database", "is_url", "open_file", "open_log", "open_unused", "open_url", "open_whole"]
 
 _SCHEMES = ("postgres", "postgresql")
 
@@ -63,6 +64,21 @@ def open_url(url: str, *, writing: bool = False) -> PostgresLog:
     if writing:
         heed_the_driver()
     return PostgresLog(url, read_only=not writing)
+
+
+def open_unused(database: str | Path) -> SqliteLog | PostgresLog:
+    """An existing log that no service uses: a file is locked against other writers."""
+    check_database(database)
+    if not is_url(database):
+        open_file(database).close()  # fails if the file does not exist, which writing=True would create
+        return open_file(database, writing=True)
+    log = open_url(str(database))
+    try:
+        check_unused(log)
+    except BaseException:
+        log.close()
+        raise
+    return log
 
 
 def is_url(database: str | Path) -> bool:
