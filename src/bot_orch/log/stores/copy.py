@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
-from itertools import islice, zip_longest
+from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 
 from bot_orch.errors import InvalidInputError, StateFormatError
@@ -123,7 +123,7 @@ def _with_keys(source: _SqlLog, after: int, upto: int) -> Iterator[Row]:
 def _keys(log: _SqlLog, upto: int) -> Iterator[tuple[int, str, bytes]]:
     """(seq, key, digest) of every row with a key, in order."""
     if isinstance(log, SqliteLog):
-        yield from (each for each in log.keys() if each[0] <= upto)
+        yield from takewhile(lambda each: each[0] <= upto, log.keys())
         return
     for after in range(0, upto, _GROUP):
         found = log.keys_between(after, min(after + _GROUP, upto))
