@@ -14,8 +14,8 @@ To a new SQLite file: a backup, also while the service writes. The copy holds ev
 the command began, and gets its name once it is on disk and was compared with the original. The copy of a SQLite file
 names the same archive; the copy of a log in PostgreSQL contains the events of its archive.
 
-To PostgreSQL: a move. Stop the service first. Every decision is derived again from the copy, and its state compared with
-that of the original; exit status 1 if they differ. An interrupted copy resumes where it stopped; a database with
+To PostgreSQL: a move. Stop the service first. Every decision is derived again from the copy, and its state compared
+with that of the original; exit status 1 if they differ. An interrupted copy resumes where it stopped; a database with
 another log is refused."""
 EXAMPLES = """\
 examples:

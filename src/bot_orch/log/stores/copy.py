@@ -1,4 +1,4 @@
-"""Copy a log: to a new SQLite file, a backup also of a log in use, or to PostgreSQL, with a proof that it is the same."""
+"""Copy a log: to a new SQLite file, also while it is written, or to PostgreSQL; and compare the copy with it."""
 
 from __future__ import annotations
 
