@@ -72,7 +72,7 @@ def rung(on_alarm):
     old = [router.decide(Task(), eligible=["a"]).id for _ in range(2)]
     router.observe(old[0], GONE)  # a lesson of zero
     router.observe(old[1], Outcome.censored(elapsed_s=1.0, reason="cancelled"))  # a share of one
-    assert router._state.silences[old[0]].taken.lesson == 0.0 and router._state.silences[old[1]].taken.share
+    assert router._state.silences[old[0]].effect.lesson == 0.0 and router._state.silences[old[1]].effect.share
     rng, t, since = generator("ringing"), 0, 0
     while since < 3:
         since, t = since + bool(router.drift_alarms()["a"]), t + 1
