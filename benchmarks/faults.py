@@ -53,6 +53,7 @@ ROUTER = """\
     database: {folder}/{name}.sqlite
     router:
       success_reward: 1.0
+      floor: 0.1                                           # default: 0.02
       midstream: continue                                  # default: error
       pass_on: [context length, content filter]            # default: none, another agent is asked
     agents:
@@ -427,7 +428,7 @@ def _marked(client: Client) -> Check:
 
 def _flapped(client: Client) -> Check:
     """Traffic before, during and after; the agent answers again within 30 seconds of being well."""
-    answers, period_s = [], 0.5 * client.scale
+    answers, period_s = [], 0.25 * client.scale
     answers += [client.ask() for _ in range(40)]
     FLAPPING.set()
     until = time.monotonic() + _FLAP_S * client.scale
