@@ -9,7 +9,9 @@ cheapest mix of agents that meets the demand, in a world that does not drift. Re
 chosen agents, without the noise of their outcomes.
 
 The rows *equal* and *middle* are 4000 rounds of three agents at .001, .01 and .1 dollars with mean rewards of .80, .80,
-.79 and .70, .80, .81, twenty seeds, prices known: mean and largest dollars of a run, mean and least quality.
+.79 and .70, .80, .81, twenty seeds, prices known: mean and largest dollars of a run, mean and least quality. The rows
+*features* and *text* are 4000 tasks of two kinds for the default router: an agent at .001 dollars is as good as one at
+.01 for half of them (.80) and worse for the others (.40). The best rule that knows the kinds pays $22.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bot_orch import Budget, Capacity, Deadline, Quality
+from bot_orch import Agent, Budget, Capacity, Deadline, Orchestrator, Outcome, Quality, Task
 from bot_orch.core.constraints import Constraint
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "constraints"))
@@ -90,6 +92,31 @@ def three_agents(policies: tuple[str, ...]) -> None:
         print("| " + " | ".join((policy, name, *cells)) + " |", flush=True)
 
 
+def two_kinds() -> None:
+    """Print dollars and quality where half of the tasks suit the cheap agent, eight seeds of the default router."""
+    words = ("refund invoice order delivery".split(), "integral theorem matrix derivative".split())
+    price = {"cheap": 0.001, "dear": 0.01}
+    for world in ("features", "text"):
+        runs = []
+        for seed in range(8):
+            rng, usd, good = np.random.default_rng(seed), 0.0, 0.0
+            agents = [Agent(name, price=each) for name, each in price.items()]
+            router = Orchestrator(agents, seed=seed, ids="derived", constraints=[Quality(0.02)])
+            for number in range(4000):
+                kind = int(rng.integers(2))
+                text = " ".join(rng.choice(words[kind], size=3, replace=False))
+                given = {"text": text} if world == "text" else {"features": (float(kind),)}
+                decision = router.decide(Task(str(number), **given))
+                right = 0.4 if kind and decision.agent == "cheap" else 0.8
+                paid = price[decision.agent]
+                router.observe(decision.id, Outcome.completed(float(rng.random() < right), cost_usd=paid))
+                usd, good = usd + paid, good + right / 4000
+            runs.append((usd, good))
+        usds, quality = np.array(runs).T
+        cells = (f"{usds.mean():.1f}", f"{usds.max():.1f}", f"{quality.mean():.3f}", f"{quality.min():.3f}")
+        print("| " + " | ".join(("auto", world, *cells)) + " |", flush=True)
+
+
 def main(rounds: int = 5000, policies: tuple[str, ...] = _POLICIES) -> None:
     """Print the table."""
     columns = ("budget", "capacity", "deadline", "quality", "usd", "reward")
@@ -106,6 +133,7 @@ def main(rounds: int = 5000, policies: tuple[str, ...] = _POLICIES) -> None:
                 shown = (policy, name, "yes" if drift else "no", str(late), *(row.get(each, "") for each in columns))
                 print("| " + " | ".join(shown) + f" | {1e3 * spent / rounds:.2f} |", flush=True)
     three_agents(policies)
+    two_kinds()
 
 
 if __name__ == "__main__":

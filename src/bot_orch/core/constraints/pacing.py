@@ -222,8 +222,8 @@ class Pacing:
             return
         score = plan.values(choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)) - base
         if plan.quality is not None:
-            mix = plan.quality.mix(plan.expected(plan.quality, choice), base + plan.penalty, plan.eligible)
-            score = score - mix.multiplier[..., None] * plan.quality.dollars
+            found = plan.quality.select(plan.expected(plan.quality, choice), base + plan.penalty, plan.eligible)
+            score = score - found.multiplier[..., None] * plan.quality.dollars
         if eligible is not None:
             score = np.where(eligible, score, -np.inf)
         for index, name in enumerate(self.parts):
@@ -254,7 +254,7 @@ class Pacing:
         guard = parts["guard"]
         if self.frugality is not None:
             earlier = None if before is None else before.reward
-            self.frugality.see(parts["evidence"], agent, usage.reward, estimate=estimate, before=earlier)
+            self.frugality.see(parts["evidence"], agent, usage.reward, before=earlier)
         for index, (name, constraint) in enumerate(zip(self.parts, self.limits, strict=True)):
             state = parts[name]
             if isinstance(constraint, Budget) and means.dollars is not None:
@@ -373,10 +373,10 @@ def paced(
         p = trust * p + (1.0 - trust) * argmax_ties(plan.typical - situation.penalty, situation.eligible)
     if plan.quality is not None:
         value = plan.expected(plan.quality, choice if policy.predicts else None)
-        mix = plan.quality.mix(value, situation.penalty, situation.eligible)
-        p = plan.quality.explored(mix, value - situation.penalty, eligible=situation.eligible, instead=p)
-        per_usd = mix.multiplier
-        floor = plan.quality.floor(mix, floor, _FLOOR_USAGE) if isinstance(floor, np.ndarray) else floor
+        found = plan.quality.select(value, situation.penalty, situation.eligible)
+        p = plan.quality.explored(found, value - situation.penalty, eligible=situation.eligible, instead=p)
+        per_usd = found.multiplier
+        floor = plan.quality.floor(found, floor, _FLOOR_USAGE) if isinstance(floor, np.ndarray) else floor
     if isinstance(floor, np.ndarray):
         p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
     p, agent = mixed_draw(p, u)
