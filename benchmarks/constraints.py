@@ -94,7 +94,7 @@ def three_agents(policies: tuple[str, ...]) -> None:
 
 def two_kinds() -> None:
     """Print dollars and quality where half of the tasks suit the cheap agent, eight seeds of the default router."""
-    words = ("refund invoice order delivery".split(), "integral theorem matrix derivative".split())
+    words = (["refund", "invoice", "order", "delivery"], ["integral", "theorem", "matrix", "derivative"])
     price = {"cheap": 0.001, "dear": 0.01}
     for world in ("features", "text"):
         runs = []

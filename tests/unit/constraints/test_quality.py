@@ -88,8 +88,16 @@ def good_enough(value, usd, within, *, variance=1e-9, eligible=None):
     value, usd = np.array(value), np.array(usd)
     loss = np.array(within * value.max())
     found = cheapest_good_enough(value, np.full(value.shape, variance), usd, loss=loss, eligible=eligible)
-    assert found.propensities.sum() == 1.0 and found.value == value[found.propensities.argmax()]
-    return int(found.propensities.argmax())
+    assert found.propensities.sum() == pytest.approx(1.0)
+    return int(np.flatnonzero(found.propensities)[-1])  # the dearest that takes part
+
+
+def test_a_mix_of_the_best_agent_and_a_cheaper_one():
+    value, usd = np.array([0.5, 0.9]), np.array([0.001, 0.01])
+    found = cheapest_good_enough(value, np.full(2, 1e-12), usd, loss=np.array(0.1))
+    assert found.propensities == pytest.approx([0.25, 0.75], abs=1e-4) and found.value == pytest.approx(0.8, abs=1e-4)
+    unsure = cheapest_good_enough(value, np.full(2, 1e-3), usd, loss=np.array(0.1))
+    assert 0.0 < unsure.propensities[0] < 0.2
 
 
 def test_the_cheapest_agent_within_the_allowance():

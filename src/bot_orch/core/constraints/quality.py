@@ -6,9 +6,9 @@ Mean rewards are the engine's own, the same under every policy; what the policy 
 estimates is added to them.
 
 Uncertainty is for exploration alone. At first every agent is tried, until it is unlikely to be chosen. After that a
-cheaper agent is asked with the probability that it is as good as the chosen one. Of the dearer agents one is studied, by
+cheaper agent is asked with the probability that it is as good as the chosen one. One dearer agent is studied, by
 expected improvement over the square root of its price, for dollars in proportion to those of the choice and to that
-improvement in allowances.
+improvement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """The cheapest agent that is good enough.
+    """The cheapest agent that is good enough, or its mix with a cheaper one.
 
     Its propensities are ``batch + (M,)``. Value, variance of that, dollars and the reward that a dollar more earns are
     ``batch``.
@@ -74,7 +74,7 @@ class QualityPlan:
         return cheapest_good_enough(value - penalty, self.variance, self.dollars, loss=loss, eligible=eligible)
 
     def explored(self, choice: Selection, worth: Floats, *, eligible: Bools | None, instead: Floats) -> Floats:
-        """Propensities: the choice with exploration, from values less penalties; ``instead`` where all cost the same."""
+        """Propensities: choice and exploration, from values less penalties; ``instead`` where all cost the same."""
         able = np.ones(worth.shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, worth.shape)
         loss = self._allowance(worth, eligible)[..., None]
         dearer = self.dollars > choice.dollars[..., None]
@@ -83,7 +83,7 @@ class QualityPlan:
         chance = ndtr(z)
         gain = sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) + z * chance) / np.maximum(loss, 1e-9)
         part = np.minimum(1.0, self.stake(choice) / np.maximum(self.dollars, _LEAST))
-        study = np.where(dearer & able, np.sqrt(part) * gain, 0.0)
+        study = np.where(dearer & able & (choice.propensities == 0.0), np.sqrt(part) * gain, 0.0)
         study = np.where(study >= np.maximum.reduce(study, axis=-1, keepdims=True), dearer, 0.0)
         shares = np.where(dearer, study * part * np.minimum(_STUDY * gain, _MOST), chance)
         shares = np.where(able & (choice.propensities == 0.0), shares, 0.0)
@@ -186,12 +186,13 @@ def cheapest_good_enough(
 ) -> Selection:
     """The cheapest agent that no dearer one surpasses by more than ``loss``, at odds of more than the ratio of prices.
 
-    ``variance`` is that of ``value``. Of agents that cost the same, the one with the largest value.
+    ``variance`` is that of ``value``. As far as the mean less a standard error
+    permits, a cheaper agent is mixed in. Of agents that cost the same, the one with the largest value.
 
     Examples
     --------
     >>> value, usd = np.array([0.7, 0.8, 0.81]), np.array([0.001, 0.01, 0.1])
-    >>> found = cheapest_good_enough(value, np.full(3, 1e-6), usd, loss=np.array(0.02))
+    >>> found = cheapest_good_enough(value, np.full(3, 1e-6), usd, loss=np.array(0.011))
     >>> found.propensities, float(found.multiplier.round(2))
     (array([0., 1., 0.]), 0.11)
     >>> cheapest_good_enough(value, np.full(3, 0.01), usd, loss=np.array(0.02)).propensities  # too few outcomes
@@ -206,11 +207,19 @@ def cheapest_good_enough(
     most = np.maximum.reduce(dollars, axis=-1, keepdims=True)
     rank = np.where(good, dollars / np.maximum(most, _LEAST) - 1e-9 * value, np.inf)
     index = np.argmin(rank, axis=-1)
-    got, paid = _at(value, index), _at(dollars, index)
+    top, sd = _at(value, index)[..., None], np.sqrt(variance + _at(variance, index)[..., None])
+    least = np.maximum.reduce(np.where(able, value, -np.inf), axis=-1) - loss  # what the mix must earn
+    room = np.maximum(top - least[..., None] - np.sqrt(2.0 * _at(variance, index))[..., None], 0.0)
+    saved = np.where(able, _at(dollars, index)[..., None] - dollars, 0.0)
+    part = np.where(saved > 0.0, room / np.maximum(room, np.maximum(top - value + sd, _LEAST)), 0.0)
+    other, units = np.argmax(part * saved, axis=-1), np.eye(value.shape[-1])
+    share = _at(part, other)[..., None]
+    p = (1.0 - share) * units[index] + share * units[other]
+    got, paid, spread = (np.add.reduce(each, axis=-1) for each in (p * value, p * dollars, p * p * variance))
     more = dollars - paid[..., None]
     slope = np.where(able & (more > 0.0), (value - got[..., None]) / np.maximum(more, _LEAST), 0.0)
     multiplier = np.maximum.reduce(slope, axis=-1, initial=0.0)
-    return Selection(np.eye(value.shape[-1])[index], got, _at(variance, index), paid, multiplier)
+    return Selection(p, got, spread, paid, multiplier)
 
 
 def _at(values: Floats, index: Ints) -> Floats:
