@@ -9,6 +9,7 @@ from exposition import parse
 from service_running import BASE
 
 import bot_orch.service
+from bot_orch.core.events import AttemptEnded, FeedbackGiven
 from bot_orch.service.metrics import CATALOGUE, Metrics, exposition
 
 SOURCE = Path(bot_orch.service.__file__).parent
@@ -49,6 +50,27 @@ def test_an_agents_tokens_dollars_times_and_errors(start):
     assert all(helped for _, helped, _ in found.values()), "every family has a HELP line"
 
 
+def test_rewards_overhead_and_dollars_by_token(start):
+    service = start(BASE + BAD)
+    for _ in range(3):
+        assert chat(service, "careful").status == 200
+    made = service.post("/v1/decisions").json()
+    report = {"decision_id": made["id"], "reward": 0.25, "cost_usd": 0.5, "id": "once"}
+    for _ in range(2):
+        assert service.post("/v1/feedback", report).status == 200
+    assert service.post("/v1/feedback", {"decision_id": made["id"], "reward": 0.75, "id": "again"}).status == 200
+    found = parse(service.get("/metrics").body.decode())
+    rows = [row.event() for row in service.runtime.writer.log.read()]
+    learned = [each.reward for each in rows if isinstance(each, FeedbackGiven) and each.effect == "learned"]
+    rewards = found["bot_orch_reward"][2]
+    assert sum(n for name, _, n in rewards if name.endswith("_count")) == len([r for r in learned if r is not None])
+    assert value(found, "bot_orch_reward_bucket", agent=made["agent"], le="0.25") >= 1, "once, and no revision"
+    assert value(found, "bot_orch_overhead_seconds_count") == 3
+    dollars = sum(n for _, _, n in found["bot_orch_token_cost_usd_total"][2])
+    spent = sum(each.cost_usd or 0.0 for each in rows if isinstance(each, AttemptEnded | FeedbackGiven))
+    assert dollars == pytest.approx(spent) and dollars > 0.5
+
+
 def test_every_name_in_the_code_is_in_the_catalogue():
     written = Counter()
     for file in SOURCE.rglob("*.py"):
@@ -65,7 +87,7 @@ def test_names_follow_the_conventions():
         assert not re.search(
             r"_(ms|milliseconds|minutes|percent|kb|counter|gauge|histogram|bucket|sum|count)(_|$)", name
         )
-        assert kind != "histogram" or name.endswith("_seconds")
+        assert kind != "histogram" or name.endswith(("_seconds", "_reward"))
 
 
 @pytest.mark.parametrize(

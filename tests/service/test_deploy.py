@@ -186,7 +186,7 @@ def test_panels_use_metrics_that_there_are(title, expression):
     assert re.search(r"\bbot_orch_\w+", expression) and unknown(expression) == set()
     assert expression.count("(") == expression.count(")") and expression.count("{") == expression.count("}")
     for name in re.findall(r"rate\((bot_orch_\w+)", expression):
-        family = name.removesuffix("_bucket")
+        family = re.sub("_(bucket|sum|count)$", "", name)
         assert CATALOGUE[family][0] in ("counter", "histogram"), f"{title}: rate of a gauge"
 
 

@@ -63,6 +63,9 @@ def test_a_task_goes_to_a_person_and_the_answer_comes_back(start):
     view = ended(running, task)
     assert (view["status"], view["agent"], view["output"]) == ("completed", "person", "4")
     assert [e.topic for e in events(running)] == [f"queue.{w}" for w in ("opened", "claimed", "answered", "sealed")]
+    measured = running.get("/metrics").body.decode()
+    for event in ("claimed", "answered"):
+        assert f'bot_orch_queue_seconds_count{{until="{event}"}} 1.0' in measured
 
 
 def test_a_background_task_is_answered_as_it_is_shown(start):

@@ -9,6 +9,7 @@ from typing import Any
 
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.endings import Ending
+from bot_orch.core.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.errors import MissingExtraError
 
 try:
@@ -18,13 +19,16 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the service", "service") from _error
 
-__all__ = ["CATALOGUE", "Gauges", "Metrics", "exposition", "merged"]
+__all__ = ["CATALOGUE", "EventMetrics", "Gauges", "Metrics", "exposition", "merged"]
 
 Gauges = Mapping[str, Iterable[tuple[Mapping[str, str], float]]]
 """Values of each gauge by labels."""
 
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _CALL_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)  # people, too
+_QUEUE_S = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
+_REWARD = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+_MOST_DECISIONS = 100_000
 _COUNTERS = {
     "bot_orch_passed_on_total": "Requests for routers of other processes: carried, passed_on, or nobody owns it.",
     "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
@@ -46,12 +50,19 @@ _COUNTERS = {
     "bot_orch_requests_total": "Requests by route and status.",
     "bot_orch_rounds_total": "Rounds that look before they deliver, by agents asked and whether a later answer won.",
     "bot_orch_shadow_calls_total": "Calls beside the chosen agent's, whose answers nobody sees.",
+    "bot_orch_token_cost_usd_total": "Dollars that attempts and reports cost, by token of the caller.",
     "bot_orch_webhooks_total": "Alarms for webhooks by result: delivered, failed (after all tries), dropped.",
 }
 _HISTOGRAMS = {
     "bot_orch_agent_call_seconds": ("Seconds of attempts at an agent that were made, whatever their ending.", _CALL_S),
     "bot_orch_agent_first_token_seconds": ("Seconds until the first part of an agent's answer.", _CALL_S),
     "bot_orch_held_seconds": ("Seconds that a stream was held back after it could have begun.", _CALL_S),
+    "bot_orch_overhead_seconds": (
+        "Seconds of a chat that no agent took, at the process that owns its router.",
+        _REQUEST_S,
+    ),
+    "bot_orch_queue_seconds": ("Seconds from a ticket's start until a person first claimed or answered it.", _QUEUE_S),
+    "bot_orch_reward": ("Rewards learned by agent, also those that a later report replaces.", _REWARD),
     "bot_orch_request_seconds": ("Seconds from a request to the end of its answer, by route.", _REQUEST_S),
 }
 _GAUGES = {
@@ -156,6 +167,36 @@ class Metrics:
             text, bounds = _HISTOGRAMS[name]
             return Histogram(name, text, labels, buckets=bounds, registry=self._registry)
         return Counter(name, _COUNTERS[name], labels, registry=self._registry)
+
+
+class EventMetrics:
+    """Counts events of a router by the agent and token of their decision: rewards, and dollars by token.
+
+    It remembers the newest 100 000 decisions of this process. A reward of an older one is not counted, a cost has an
+    empty token.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._made: dict[str, tuple[str, str]] = {}  # agent and token by decision
+
+    def take(self, _time_us: int, event: Event) -> None:
+        """Count an event that is about to be committed."""
+        if isinstance(event, DecisionMade):
+            self._made[event.id] = event.agent, event.token
+            if len(self._made) > _MOST_DECISIONS:
+                del self._made[next(iter(self._made))]
+        elif isinstance(event, AttemptEnded):
+            self._spend(event.decision_id, event.cost_usd)
+        elif isinstance(event, FeedbackGiven):
+            self._spend(event.decision_id, event.cost_usd or 0.0)
+            agent = event.agent or self._made.get(event.decision_id, ("", ""))[0]
+            if agent and event.reward is not None and event.effect in ("learned", "replaced"):
+                self._metrics.observe("bot_orch_reward", event.reward, agent=agent)
+
+    def _spend(self, decision_id: str, usd: float) -> None:
+        if usd:
+            self._metrics.count("bot_orch_token_cost_usd_total", usd, token=self._made.get(decision_id, ("", ""))[1])
 
 
 def exposition(parts: Iterable[tuple[Mapping[str, str], Metrics, Gauges]]) -> str:

@@ -28,7 +28,7 @@ from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import Config, TokenLimitsConfig
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.loops import ToolLoops
-from bot_orch.service.metrics import Metrics
+from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import LimitKey, RouterUsage, TokenUsage
 from bot_orch.service.prefixes import PrefixCaches
@@ -227,7 +227,7 @@ class Runtime:
         self.writer.rebuilt.append(lambda: self.background.start("settings", self._log_settings_again()))
         self.usage.track(self.config.tokens, self.config.tenants)
         self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
-        self.writer.staged.append(self.used.take)
+        self.writer.staged += [self.used.take, EventMetrics(self.metrics).take]
         await asyncio.to_thread(warm_up, self.config)
         self.queue = None if self._open_queue is None else await self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))

@@ -200,10 +200,17 @@ class QueueService:
         if not self.state.tickets[note.ref].live:
             self._own.discard(note.ref)
             self._adopted.pop(note.ref, None)
-        self.runtime.metrics.count("bot_orch_queue_events_total", event=Topic(note.topic).short)
+        self._count(time_us, note)
         self._notify(note.ref)
         self._wake.set()
         return group
+
+    def _count(self, time_us: int, note: Noted) -> None:
+        topic, ticket, metrics = Topic(note.topic), self.state.tickets[note.ref], self.runtime.metrics
+        metrics.count("bot_orch_queue_events_total", event=topic.short)
+        first = topic is Topic.CLAIMED and ticket.claim == 1
+        if first or topic is Topic.ANSWERED:
+            metrics.observe("bot_orch_queue_seconds", (time_us - ticket.opened_us) / 1e6, until=topic.short)
 
     def _notify(self, ticket_id: str) -> None:
         event = self._changed.get(ticket_id)

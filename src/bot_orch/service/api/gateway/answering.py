@@ -211,5 +211,7 @@ async def _events(writer: EventWriter, first: Chunk | None, chunks: AsyncIterato
 
 def _headers(request: Request, round_: Round | CarriedRound) -> dict[str, str]:
     """Headers about the round; the overhead is all time since the request arrived but that which agents took."""
-    elapsed_s = time.perf_counter() - request.started - round_.meter.seconds
-    return {**round_.headers(), "x-bot-orch-overhead-ms": f"{max(0.0, 1e3 * elapsed_s):.2f}"}
+    elapsed_s = max(0.0, time.perf_counter() - request.started - round_.meter.seconds)
+    if isinstance(round_, Round):
+        request.runtime.metrics.observe("bot_orch_overhead_seconds", elapsed_s)
+    return {**round_.headers(), "x-bot-orch-overhead-ms": f"{1e3 * elapsed_s:.2f}"}
