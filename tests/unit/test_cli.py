@@ -13,7 +13,7 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.cli.main import build_parser
-from bot_orch.lab.harness import runner
+from bot_orch.lab.harness import engines
 from bot_orch.lab.harness.experiment import discover
 from bot_orch.lab.harness.tables import COLUMNS
 
@@ -70,7 +70,7 @@ def test_results_are_overwritten_only_by_force(whole, tmp_path, capsys):
 
 def test_an_interrupted_run_resumes(whole, tmp_path, monkeypatch):
     calls = []
-    real = runner.run_local
+    real = engines.run_local
 
     def cut(jobs, processes):
         for index, result in enumerate(real(jobs, processes)):
@@ -79,7 +79,7 @@ def test_an_interrupted_run_resumes(whole, tmp_path, monkeypatch):
             calls.append(result[0])
             yield result
 
-    monkeypatch.setattr(runner, "run_local", cut)
+    monkeypatch.setattr(engines, "run_local", cut)
     out = tmp_path / "cut"
     assert main([*QUICK, "--out", str(out)]) == 130
     assert not (out / "tables.csv").exists()
@@ -88,10 +88,10 @@ def test_an_interrupted_run_resumes(whole, tmp_path, monkeypatch):
     counted = []
 
     def count(jobs, processes):
-        counted.extend(job for job in jobs if ":" not in job[0])  # figures are drawn anew
+        counted.extend(jobs)
         return real(jobs, processes)
 
-    monkeypatch.setattr(runner, "run_local", count)
+    monkeypatch.setattr(engines, "run_local", count)
     assert main([*QUICK, "--out", str(out)]) == 0
     assert (out / "tables.csv").read_bytes() == (whole / "tables.csv").read_bytes()
     total = len((out / "results.jsonl").read_text().splitlines())
@@ -164,12 +164,12 @@ import pkgutil
 pkgutil.iter_modules = lambda path: interrupt()
 """,
     "while a command runs": """
-from bot_orch.lab.harness import runner
-runner.run_local = lambda jobs, processes: interrupt()
+from bot_orch.lab.harness import engines
+engines.run_local = lambda jobs, processes: interrupt()
 """,
     "within source text that is executed": """
-from bot_orch.lab.harness import runner
-runner.run_local = lambda jobs, processes: exec("interrupt()", globals())
+from bot_orch.lab.harness import engines
+engines.run_local = lambda jobs, processes: exec("interrupt()", globals())
 """,
 }
 RUN = """
