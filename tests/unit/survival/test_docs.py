@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "concepts" / "survival.md").read_te
 
 def test_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 1
     for block in blocks:
         exec(compile(block, "survival.md", "exec"), {})  # noqa: S102
 
