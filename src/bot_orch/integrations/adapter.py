@@ -268,7 +268,7 @@ class Adapter:
         return self.next_turn(task, steps, call_id=call_id)
 
     def next_turn(self, task: Task, steps: CallAttempts, *, call_id: str | None = None) -> Turn:
-        """The next step of a round that looks at its answers."""
+        """Decide the next step of a round with several attempts."""
         decision = self.router.decide(task, steps.eligible, seen=steps.seen, attempts=steps.allowed)
         if decision.action == "ask":
             steps.wait_for(decision, self.router.patience)

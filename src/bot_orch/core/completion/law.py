@@ -23,7 +23,7 @@ _LOG_RATIO = math.log(1.6)
 
 
 def bin_of(elapsed_s: float) -> int:
-    """The bin of a time.
+    """Return the index of the time bin that ``elapsed_s`` falls into.
 
     Examples
     --------

@@ -95,7 +95,7 @@ class ImportPlace:
         return found
 
     def json(self, column: str, text: str) -> Any:
-        """A value of JSON in a text."""
+        """Parse the text of a column as JSON."""
         try:
             return parse_json(text)
         except ValueError as error:

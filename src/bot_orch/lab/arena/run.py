@@ -164,10 +164,10 @@ class ArenaPlan:
 
 
 def current_agent(matrix: Matrix, wanted: str | None) -> tuple[str, str]:
-    """The agent that currently takes every task, and why it is assumed to.
+    """Return the agent that is assumed to take every task today, and the reason.
 
-    That named by the user. Without a name, the most expensive agent where dollars are known, since sending everything
-    to the largest is what a router replaces; else the first agent of the file.
+    This is the agent that the user names. Without a name it is the most expensive agent where
+    dollars are known, since sending everything to the largest is what a router replaces; else the first agent.
 
     Examples
     --------

@@ -195,8 +195,10 @@ def _constraints(setup: Setup) -> tuple[Constraint, ...]:
 
 
 def alignment_for(setup: Setup) -> Alignment | None:
-    """What a set offers to compare: times with a target if one is wanted, else embeddings with those of the tasks'
-    references, else label distributions with those of the others that were rewarded.
+    """Choose the alignment from what the data set contains; None if it has no outputs.
+
+    Times are compared with a latency target if there is one, else embeddings with those of the tasks' references, else
+    labels with the rewarded labels of the other agents.
     """
     if setup.has_time and setup.latency_target_s is not None:
         return Alignment.to_latency(setup.latency_target_s)

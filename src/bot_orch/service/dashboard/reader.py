@@ -23,8 +23,8 @@ _KINDS_KEPT = 3
 class TimelineReader:
     """Maintains a timeline of the newest events and counts all decisions of the log.
 
-    For the kinds of tasks that were last looked at it keeps timelines of these tasks alone. With a ``tenant`` it sees
-    what is that tenant's, and tells no numbers of the log.
+    Kinds of tasks that were last viewed have timelines of their own. With a ``tenant`` it reads that tenant's events
+    alone and withholds numbers of the whole log.
 
     Each look reads a bounded number of rows. Under heavy traffic the timeline skips rows instead of falling behind;
     ``skipped`` counts them.

@@ -133,7 +133,7 @@ class ImplicitJudge:
 
 
 def _digests(answer: AnswerGiven) -> list[bytes]:
-    """Digests of the conversation's beginnings, by their number of messages."""
+    """Digests of the prefixes of a conversation: item ``n`` covers the first ``n`` messages."""
     caller = f"{tenant_of(answer.decision_id)}\0{answer.token}"
     running = hashlib.blake2b(caller.encode(), digest_size=16)
     found = [running.digest()]

@@ -119,7 +119,7 @@ class CostCloud(PointGeometry):
 
     @property
     def width(self) -> int:
-        """A weight and d coordinates per point; empty slots have weight zero."""
+        """Length of an embedding: a weight and d coordinates per point; empty slots have weight zero."""
         return self.capacity * (1 + self.dimension)
 
     @property

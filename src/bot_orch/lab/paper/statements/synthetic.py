@@ -19,7 +19,7 @@ _STATED_TOP = 10.0  # the largest lambda of the grid that the text lists
 
 
 def _of(e: Evidence, environment: str, method: str, *, metric: str) -> Measured:
-    """A number of the main tables, which have a single lambda for BOT-Orch."""
+    """Look up a number of the main tables, at the only lambda that they have for the method."""
     used = next((key[3] for key in e.cells if key[:3] == ("synthetic", environment, method)), 0.0)
     return e.get("synthetic", environment, method, metric=metric, lambda_=used)
 

@@ -176,7 +176,7 @@ def _choice(asked: Any) -> dict[str, Any]:
 
 
 def error_document(problem: Problem) -> dict[str, Any]:
-    """A problem as Anthropic's clients read it."""
+    """Return an error in the format of Anthropic's API."""
     kind = _TYPES.get(problem.status, "invalid_request_error" if problem.status < 500 else "api_error")
     error = {"type": kind, "message": problem.message, "code": problem.code, "param": problem.param}
     return {"type": "error", "error": error if problem.details is None else {**error, "details": problem.details}}
