@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.errors import InvalidInputError
 
 DESCRIPTION = """\
 Put FILE into effect without a restart. It is checked first; a file with a mistake changes nothing. Agents, prices,
@@ -29,7 +29,7 @@ examples:
   bot-orch apply bot-orch.yaml --rollback
   bot-orch apply bot-orch.yaml --rollback 3"""
 _PREVIOUS = -1
-_LOOK_S, _PATIENCE_S, _RELOAD_S = 0.1, 5.0, 60.0
+_LOOK_S, _PATIENCE_S = 0.1, 5.0
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -150,49 +150,17 @@ def _on_sqlite(arguments: argparse.Namespace) -> int:
 
 def _reload(arguments: argparse.Namespace) -> int:
     """Make the service read its file again, and print the changes."""
-    import json
-    import os
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
-
+    from bot_orch.cli._service import ask
     from bot_orch.service.config import load_config
 
     listen = load_config(arguments.config).listen
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen.host, listen.host)  # noqa: S104  to reach it, not to listen
-    url = (arguments.url or f"http://{host}:{listen.port}").rstrip("/")
-    if not url.startswith(("http://", "https://")):
-        raise InvalidInputError("--url", f"is {url}", "start it with http:// or https://")
-    token = os.environ.get("BOT_ORCH_TOKEN", "")
-    headers = {"content-type": "application/json", **({"authorization": f"Bearer {token}"} if token else {})}
-    try:
-        with urlopen(Request(f"{url}/v1/admin/reload", b"{}", headers), timeout=_RELOAD_S) as answer:  # noqa: S310  checked
-            found = json.load(answer)
-        changed, after_restart = list(found["changed"]), list(found["after_restart"])
-    except HTTPError as error:
-        raise BotOrchError(f"{url}: {_refusal(error, token)}") from None
-    except (HTTPException, ValueError, KeyError, TypeError):
-        raise BotOrchError(f"{url}: does not answer as bot-orch does; check --url") from None
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, ConnectionRefusedError):
-            print("no service runs there; the file takes effect when it starts")  # noqa: T201
-            return 0
-        raise BotOrchError(f"{url}: {reason}; is the service running? --url says where") from None
+    found = ask(arguments.url or f"http://{host}:{listen.port}", "POST", "/v1/admin/reload", absent_is_none=True)
+    if found is None:
+        print("no service runs there; the file takes effect when it starts")  # noqa: T201
+        return 0
+    changed, after_restart = list(found["changed"]), list(found["after_restart"])
     print(f"changed: {', '.join(changed) or 'nothing'}")  # noqa: T201
     if after_restart:
         print(f"needs a restart: {', '.join(after_restart)}")  # noqa: T201
     return 0
-
-
-def _refusal(error: Any, token: str) -> str:
-    """Why the service refused a reload."""
-    import json
-
-    with error:
-        if error.code in (401, 403):
-            return f"BOT_ORCH_TOKEN {'is not a token with the scope admin' if token else 'is not set'}; set it to one"
-        try:
-            return str(json.load(error)["error"]["message"])
-        except (ValueError, KeyError, TypeError):
-            return f"status {error.code}; check --url"

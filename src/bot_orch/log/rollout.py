@@ -1,4 +1,4 @@
-"""Drained agents, the models behind agents, and the configuration version in force.
+"""Drained agents, the models behind agents, keys of callers, and the configuration version in force.
 
 A fold over notes of operators and of the service.
 """
@@ -6,15 +6,19 @@ A fold over notes of operators and of the service.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from bot_orch.core.events import Noted
 
-__all__ = ["CONFIG_REF", "CONFIG_VERSION", "DRAINED", "RESUMED", "Rollout"]
+__all__ = ["CONFIG_REF", "CONFIG_VERSION", "DRAINED", "KEY_CREATED", "KEY_REVOKED", "RESUMED", "Rollout"]
 
 #: Topics of notes about an agent.
 DRAINED, RESUMED = "agent.drained", "agent.resumed"
 #: Topic and ref of notes that a version of the configuration takes effect: ``version`` is its number.
 CONFIG_VERSION, CONFIG_REF = "config.version", "config"
+#: Topics of notes about a key; their ref is its SHA-256.
+KEY_CREATED, KEY_REVOKED = "key.created", "key.revoked"
+_OVERLAP_US = 86_400_000_000  # the time for which a key works beside the one that replaces it
 
 
 @dataclass(slots=True)
@@ -23,7 +27,7 @@ class Rollout:
 
     ``drained`` maps agents that get no new work to the time of the request; ``models`` are the names of the models that
     have served an agent, and ``replaced`` when learning began anew because another model answered; ``config`` is the
-    version of the configuration, 0 if it has none.
+    version of the configuration, 0 if it has none. ``keys`` are rights by the hash of a key.
 
     Examples
     --------
@@ -37,6 +41,7 @@ class Rollout:
     models: dict[str, list[str]] = field(default_factory=dict)
     replaced: dict[str, int] = field(default_factory=dict)
     config: int = 0
+    keys: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def take(self, time_us: int, note: Noted) -> None:
         """Apply a note; other topics are ignored."""
@@ -50,5 +55,12 @@ class Rollout:
                     self.models.setdefault(note.ref, []).append(model)
                 if note.data.get("afresh"):
                     self.replaced[note.ref] = time_us
+            case "key.created":
+                self.keys[note.ref] = {name: value for name, value in note.data.items() if value is not None}
+                old = self.keys.get(note.data.get("replaces", ""))
+                if old is not None:
+                    old["expires_us"] = min(old.get("expires_us", time_us + _OVERLAP_US), time_us + _OVERLAP_US)
+            case "key.revoked":
+                self.keys.pop(note.ref, None)
             case "config.version":
                 self.config = int(note.data["version"])

@@ -26,6 +26,7 @@ from bot_orch.service.runtime import Runtime, StartCancelledError
 from bot_orch.service.web.app import asgi_app
 from bot_orch.service.web.auth import Gate
 from bot_orch.service.web.endpoint import Request, RouteSpec, Site
+from bot_orch.service.web.keys import KeyRing
 from bot_orch.service.web.messages import BodyRoom
 from bot_orch.service.web.openapi import document
 from bot_orch.service.web.pages import common_routes
@@ -105,7 +106,8 @@ def make_app(
                 await cluster.close()
 
     limits = runtime.config.limits
-    gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants)
+    keys = KeyRing(runtime)
+    gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants, keys=keys)
     site = Site(runtime, gate, BodyRoom(limits))
     app = asgi_app(_routes(site), lifespan, runtime)
     routers = Routers(app, site, cluster, make=make_runtime, routes=_routes)

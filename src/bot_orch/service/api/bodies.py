@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from bot_orch.core.teams import CombineRule
+from bot_orch.service.config.settings import Scope, Tag
 
 __all__ = [
     "AgentView",
@@ -158,8 +159,38 @@ class KillSwitchRequest(RequestBody, frozen=True, kw_only=True):
     agent: Name | None
 
 
+class KeyRequest(RequestBody, frozen=True, kw_only=True):
+    """A key for a caller; without ``days`` it does not expire."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=64)]
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1)]
+    days: Annotated[float, Meta(gt=0, le=3660)] | None = None
+    tags: tuple[Tag, ...] = ()
+    router: Name | None = None
+    tenant: Name | None = None
+
+
 class ResponseView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Base of answers."""
+
+
+class KeyView(ResponseView, frozen=True, kw_only=True):
+    """A key in use, without the key itself; ``by`` is who made it."""
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    by: str
+    tags: tuple[str, ...] | None = None
+    router: str | None = None
+    tenant: str | None = None
+    expires_us: int | None = None
+
+
+class NewKeyView(KeyView, frozen=True, kw_only=True):
+    """A key that was just made; ``token`` is not shown again."""
+
+    token: str
 
 
 class TermsView(ResponseView, frozen=True, kw_only=True):

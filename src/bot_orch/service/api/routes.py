@@ -6,6 +6,7 @@ from typing import Any
 
 from bot_orch.service.api import admin, bodies, decisions, feedback, tasks, views
 from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
+from bot_orch.service.api.keys import KEY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.judging.views import JudgeView
 from bot_orch.service.web.endpoint import Handler, RouteSpec
@@ -122,6 +123,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=dict[str, Any],
         statuses=(200, 503),
     ),
+    *KEY_ROUTES,
     _on_agent("reset", admin.reset, "Call an agent again that was held back"),
     _on_agent("drain", admin.drain, "No new work for an agent"),
     _on_agent("resume", admin.resume, "New work for a drained agent"),

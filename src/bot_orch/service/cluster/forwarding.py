@@ -215,9 +215,8 @@ class Forwarder:
 
         ``near`` asks only those behind the same port. One that does not answer says 503.
         """
-        kept = {name: value for name, value in headers.items() if name in _WITH_ASK}
         asked = [each for each in self.directory.members.values() if each.near or not near]
-        return await asyncio.gather(*(self._ask(each, method, path, headers=kept) for each in asked))
+        return await asyncio.gather(*(self.ask_one(each, method, path, headers) for each in asked))
 
     def check(self) -> None:
         """Raise a :class:`Problem` if this process does not know the owners of routers."""
@@ -232,8 +231,10 @@ class Forwarder:
         if self.owners is not None:
             await self.owners.close()
 
-    async def _ask(self, other: Member, method: str, path: str, *, headers: Mapping[bytes, bytes]) -> PeerAnswer:
-        sent = {**_names(headers.items()), ROUTER_HEADER.decode(): ANY}
+    async def ask_one(self, other: Member, method: str, path: str, headers: Mapping[bytes, bytes]) -> PeerAnswer:
+        """Send a request to one other process."""
+        kept = {name: value for name, value in headers.items() if name in _WITH_ASK}
+        sent = {**_names(kept.items()), ROUTER_HEADER.decode(): ANY}
         try:
             async with asyncio.timeout(_ASK_S):
                 session, base = self._session(other)

@@ -24,6 +24,7 @@ from bot_orch.service.config import (
     taken_by_others,
 )
 from bot_orch.service.problems import Problem
+from bot_orch.service.web.keys import KeyRing
 
 __all__ = ["TOKEN_COOKIE", "Caller", "Gate", "Logins", "Visit", "is_loopback", "single"]
 
@@ -104,6 +105,8 @@ class Gate:
         How many logins of an address may fail.
     tenants
         The configured tenants.
+    keys
+        Keys that were made while the service runs.
     """
 
     def __init__(
@@ -113,7 +116,9 @@ class Gate:
         limits: LimitsConfig | None = None,
         *,
         tenants: Mapping[str, TenantConfig] | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
+        self._keys, self._tenants = keys, tenants or {}
         variables = os.environ if environment is None else environment
         self._callers = {_digest(token, variables): _caller(token, tenants or {}) for token in tokens}
         if len(self._callers) != len(tokens):
@@ -122,7 +127,7 @@ class Gate:
 
     def adopt(self, other: Gate) -> None:
         """Replace the admitted callers by those of another gate."""
-        self._callers = other._callers
+        self._callers, self._tenants = other._callers, other._tenants
 
     @property
     def open(self) -> bool:
@@ -135,24 +140,38 @@ class Gate:
             return self._admit_local(headers, visit)
         if scope is None:
             return _LOCAL_CALLER
-        kind, _, token = headers.get(b"authorization", b"").partition(b" ")
-        if not kind and b"x-api-key" in headers:  # as Anthropic's clients send it
-            kind, token = b"bearer", headers[b"x-api-key"]
-        if kind.lower() != b"bearer" or not token.strip():
+        token = _bearer(headers)
+        if not token:
             self._logins.refused(visit.address, visit.route, "no token")
             raise _unknown()
-        digest = hashlib.sha256(token.strip()).hexdigest()
+        digest = hashlib.sha256(token).hexdigest()
         self._logins.check(visit.address, digest, visit.route)
-        caller = self._callers.get(digest)
+        caller = self._callers.get(digest) or self._of_key(digest)
         if caller is None:
             self._logins.failed(visit.address, visit.route)
             raise _unknown()
         self._logins.succeeded(visit.address, digest)
-        if scope not in caller.scopes and "admin" not in caller.scopes:
+        if scope not in ("any", *caller.scopes) and "admin" not in caller.scopes:
             self._logins.refused(visit.address, visit.route, "missing scope", token=caller.name, scope=scope)
             message = f"this token lacks the scope {scope!r}; use another, or add the scope under tokens"
             raise Problem(403, "missing_scope", message)
         return caller
+
+    async def look_up(self, headers: Mapping[bytes, bytes], visit: Visit = _NOWHERE) -> None:
+        """Learn about the key of a request whose token is not configured, if another process has the keys."""
+        token = _bearer(_with_cookie(headers))
+        if self._keys is None or not self._callers or not token:
+            return
+        digest = hashlib.sha256(token).hexdigest()
+        if digest not in self._callers:
+            self._logins.check(visit.address, digest, visit.route)
+            await self._keys.look_up(token)
+
+    def _of_key(self, digest: str) -> Caller | None:
+        key = None if self._keys is None else self._keys.find(digest)
+        if key is None or (key.tenant is not None and key.tenant not in self._tenants):
+            return None
+        return _caller(key, self._tenants)
 
     def admit_person(
         self, headers: Mapping[bytes, bytes], scope: str | None, visit: Visit = _NOWHERE, *, posts: bool = False
@@ -172,6 +191,14 @@ class Gate:
             message = "without tokens only requests to localhost are answered; configure tokens, or ask localhost"
             raise Problem(403, "not_local", message)
         return _LOCAL_CALLER
+
+
+def _bearer(headers: Mapping[bytes, bytes]) -> bytes:
+    """The token of a request; empty without one. Anthropic's clients send it as ``x-api-key``."""
+    kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+    if not kind and b"x-api-key" in headers:
+        kind, token = b"bearer", headers[b"x-api-key"]
+    return token.strip() if kind.lower() == b"bearer" else b""
 
 
 def _unknown() -> Problem:

@@ -307,6 +307,7 @@ class Endpoint:
         scope = exchange.scope
         headers, method = single(scope["headers"]), scope["method"]
         gate, face, visit = self._gate, self._face, Visit((scope.get("client") or ("",))[0], self._route)
+        await gate.look_up(headers, visit)
         if face.people:
             caller = gate.admit_person(headers, self._scope, visit, posts=method == "POST")
         else:
