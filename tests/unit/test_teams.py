@@ -181,6 +181,23 @@ def test_an_agent_that_always_fails_is_not_asked_first():
     assert first[50:].count("broken") < 15
 
 
+def test_a_failed_check_asks_the_next_agent_from_the_beginning():
+    delivered, failed = 0, 0
+    for seed in range(10):
+        rng, router = np.random.default_rng(seed), Orchestrator(NAMES, floor=0.0, seed=seed)
+        for _ in range(30):
+            good, seen = dict(zip(NAMES, rng.random(3) < (0.4, 0.6, 0.9), strict=True)), []
+            decision = router.decide(Task(), attempts=3)
+            while decision.action == "ask":
+                seen.append(Answer(decision.agent, decision.id, check=bool(good[decision.agent])))
+                decision = router.decide(Task(), seen=seen, attempts=3)
+            failed += sum(not each.check for each in seen[:2])
+            delivered += not good[decision.agent] and len(seen) < 3
+            router.observe(decision.id, Outcome.completed(float(good[decision.agent])))
+    assert failed > 60
+    assert delivered == 0
+
+
 def test_labels_have_the_same_number_in_every_round():
     """What an agent's label says is learned: of two labels the agent is right with one."""
     router = Orchestrator(("small", "large"), seed=1)

@@ -74,11 +74,13 @@ LABELS, LABEL_VAR = 64, 0.5  # labels that are told apart; prior variance of wha
 FIRST_SCALE, SCALE = 0.8, 0.1
 SHORT = 8  # agents that a round of two steps is looked at for
 # 1, z, z^2 - 1, check, context, difficulty
-_COMMON, _COMMON_VAR = (1.0, 1.0, 0.0, 1.0, 1.0, 0.3), (2.0, 0.5, 0.05, 1.0, 0.1, 0.1)
+# a check is trusted until rewards show that it errs
+_COMMON, _COMMON_VAR = (1.0, 1.0, 0.0, 2.5, 1.0, 0.3), (2.0, 0.5, 0.05, 2.0, 0.1, 0.1)
 _CROSS, _CROSS_VAR = (0.0, 1.0, 0.3, 0.5, -0.5, -0.5), (0.1, 0.05, 0.25, 0.1, 0.25, 0.1)
 _OTHER, _OTHER_VAR = (0.0, 1.0, 0.3), (0.1, 0.05, 0.1)
 _ROOT12 = math.sqrt(12.0)  # the standard deviation of a rank in [0, 1] is its inverse
-_ONE = np.ones(1)
+_ONE, _ALL = np.ones(1), slice(None)
+TRUSTED = 20.0  # answers of an agent after which half of the context counts
 _LEVELS = (np.arange(GRID) + 0.5) / GRID
 _LOW, _HIGH = -2.0, 5.0  # logits of other answers are clipped
 _PSEUDO_RANKS, _TIE = 2.0, 1e-6  # an answer that adds nothing is not asked for, even if it is free
@@ -304,15 +306,18 @@ def _agreement(state: Arrays, best: Floats | float, e: Floats) -> Floats:
     return np.asarray(both / (both + math.exp(-float(state["equal"][0])) * (1.0 - both)))
 
 
-def _context(state: Arrays, estimate: Floats) -> Floats:
-    """How much more than usual the policy expects of each agent, in logits; of silent ones, more than of any."""
-    usual = np.where(np.isnan(state["usual"]), state["common"][0], state["usual"])
-    return np.nan_to_num(_logit(estimate) - usual)
+def _context(state: Arrays, estimate: Floats, at: Ints | slice = _ALL) -> Floats:
+    """How much more than usual the policy expects of agents, in logits; less of it for those with few answers.
+
+    Early estimates of a policy are of agents rather than of tasks, and change with every reward.
+    """
+    trust = state["answered"][at] / (state["answered"][at] + TRUSTED)
+    return np.asarray(trust * np.nan_to_num(_logit(estimate) - state["usual"][at]))
 
 
 def _view(state: Arrays, seen: Seen) -> _View:
     n, z = len(seen.at), _rank(state, seen.at, seen.signal)
-    context = np.nan_to_num(_logit(seen.estimate) - state["usual"][seen.at])
+    context = _context(state, seen.estimate, seen.at)
     difficulty = np.concatenate([[0.0], np.cumsum(z)[:-1] / np.arange(1, n)])
     alone = _evidence(state, seen.at, z[:, None], seen.check[:, None], context)[:, 0]
     alone += state["common"][5] * difficulty + np.where(seen.label < 0, 0.0, state["label"][seen.at, seen.label])
