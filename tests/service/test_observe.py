@@ -106,7 +106,12 @@ def test_the_dashboard_says_what_would_have_been_saved(start):
     assert "Savings" in page
     assert "what was served (mode observe)" in page and "less; quality -0." in page and "±" in page
     service.stop()
-    assert "Savings" not in start(CONFIG.replace(", ROUTER", "").replace("JUDGES", "")).get("/").body.decode()
+    plain = CONFIG.replace(", ROUTER", "").replace("JUDGES", "")
+    service = start(plain)
+    assert "observe" in service.get("/dashboard/live").json()["parts"]["savings"], "against the dearest agent"
+    service.stop()
+    service = start(plain.replace("0.001", "0.01"))
+    assert service.get("/dashboard/live").json()["parts"]["savings"] == "", "no agent is dearer than the other one"
 
 
 def test_a_request_gets_the_agent_that_it_names(start):
@@ -150,8 +155,10 @@ def test_a_judge_of_pairs_rewards_both_answers_and_others_stay_without(start, tm
     assert {served[one]: value for one, value in rewards.items() if one in served} == dict.fromkeys(short, 1.0)
 
 
-def test_answers_tell_their_dollars_and_the_baselines(start):
-    service = start(config())
+@pytest.mark.parametrize("shadow", [True, False])
+def test_answers_tell_their_dollars_and_the_baselines(start, shadow):
+    """Without a baseline, the dearest agent is it."""
+    service = start(config() if shadow else CONFIG.replace("ROUTER", "").replace("JUDGES", LENGTH))
     (answer,) = chats(service, 1, model="short")
     assert float(answer.headers["x-bot-orch-cost-usd"]) == 0.001
     assert float(answer.headers["x-bot-orch-baseline-usd"]) == 0.01

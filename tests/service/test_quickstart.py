@@ -65,6 +65,7 @@ def test_endpoints_of_the_environment_become_a_gateway_that_learns(start, tmp_pa
     ]
     assert config.listen.port == 8080, "port 0 is for this run alone"
     assert (tmp_path / "bot-orch.schema.json").exists()
+    assert "saved so far: unknown, the agents need prices" in out
     rewards = [each["reward"] for each in outcomes_in(tmp_path / "bot-orch.sqlite")]
     assert rewards == [1.0, 1.0, 1.0], "the log has learned"
 
@@ -73,6 +74,9 @@ def test_without_endpoints_the_agents_are_simulated(start, tmp_path):
     out = start(*QUICK)
     assert "no endpoint to use: the agents are simulated" in out
     assert "failed: 0, learned from: 3" in out
+    asked = re.findall(r"^   (small|large)-model \(", out, re.MULTILINE)
+    saved = 0.019 * asked.count("small")
+    assert len(asked) == 3 and f"saved so far: ${saved:.4f} of the $0.0600 that large-model asks" in out
     assert {each.kind for each in load_config(tmp_path / "bot-orch.yaml").agents} == {"simulated"}
 
 

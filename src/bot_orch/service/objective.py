@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -23,6 +23,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import Config, RouterConfig, SubjectToConfig
 
 __all__ = [
+    "baseline_of",
     "dollar_weight",
     "idle_prices",
     "idle_weight",
@@ -60,6 +61,24 @@ def wanted_guarantee(settings: RouterConfig) -> Guarantee | None:
         return Guarantee.from_spec(settings.guarantee) if settings.guarantee else None
     except InvalidInputError as error:
         raise InvalidInputError(f"config.router.{error.field}", error.problem, error.remedy) from error
+
+
+def baseline_of(settings: RouterConfig, prices: Mapping[str, Price]) -> str | None:
+    """The agent that dollars are compared with: the baseline of the guarantee or shadow, else the dearest agent.
+
+    None if no agent is dearer than another one.
+
+    Examples
+    --------
+    >>> baseline_of(RouterConfig(), {"small": Price(per_call_usd=0.001), "large": Price(per_call_usd=0.03)})
+    'large'
+    """
+    named = settings.guarantee.get("baseline") or (None if settings.shadow is None else settings.shadow.baseline)
+    if named is not None:
+        return str(named)
+    usual = {name: typical_price(price) for name, price in prices.items()}
+    dearest = max(usual, key=usual.__getitem__, default=None)
+    return dearest if dearest is not None and usual[dearest] > min(usual.values()) else None
 
 
 def idle_prices(config: Config) -> tuple[str, str] | None:

@@ -29,6 +29,7 @@ from bot_orch.service.config import Config, TokenLimitsConfig
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import EventMetrics, Metrics
+from bot_orch.service.objective import baseline_of
 from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import LimitKey, RouterUsage, TokenUsage
 from bot_orch.service.prefixes import PrefixCaches
@@ -253,6 +254,11 @@ class Runtime:
         while self.writer.failed is not None:
             await asyncio.sleep(_LOOK_S)
         self.log_settings(make_orchestrator(self.config))
+
+    @property
+    def baseline(self) -> str | None:
+        """The agent that dollars are compared with; None without one."""
+        return baseline_of(self.config.router, {name: guard.price for name, guard in self.guards.items()})
 
     def guards_for(self, config: Config) -> dict[str, Guard]:
         """The guarded agents of a configuration; agents with unchanged settings keep their guards."""

@@ -22,7 +22,7 @@ _CARD = (
 
 
 class SavingsCard:
-    """Compares the router with the baseline of its guarantee or shadow when somebody looks, at most once a minute."""
+    """Compares the router with its baseline when somebody looks, at most once a minute."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -30,10 +30,8 @@ class SavingsCard:
 
     async def part(self) -> Safe:
         """The card; empty without a baseline."""
-        settings, now_us = self._runtime.config.router, self._runtime.writer.now_us()
-        shadow = settings.shadow
-        baseline = settings.guarantee.get("baseline") or (None if shadow is None else shadow.baseline)
-        if not isinstance(baseline, str):
+        baseline, now_us = self._runtime.baseline, self._runtime.writer.now_us()
+        if baseline is None:
             return Safe("")
         if now_us - self._made_us >= _FRESH_US:
             self._made_us = now_us

@@ -240,9 +240,9 @@ class Round:
 
         A stream has headers before it has costs.
         """
-        runtime, settings = self.runtime, self.runtime.config.router
+        runtime = self.runtime
         found = {"x-bot-orch-cost-usd": f"{self.spent_usd:.8g}"} if self.answered else {}
-        baseline = settings.guarantee.get("baseline") or (settings.shadow.baseline if settings.shadow else None)
+        baseline = runtime.baseline
         if baseline in runtime.guards:
             usage = self._usage or self.constraints.size.usage()
             found["x-bot-orch-baseline-usd"] = f"{runtime.guards[baseline].price.cost(usage):.8g}"
