@@ -69,3 +69,27 @@ def test_texts_go_and_replay_is_the_same(database, tmp_path, capsys):
     for each in pair:
         each.stop()
     assert verified(database)[0]
+
+
+def test_a_user_is_erased_and_the_rest_replays(database, capsys):
+    service = running(database)
+    for number in range(20):
+        user = ("alice", "bob")[number % 2]
+        body = {"task": {"id": f"{user}-{number}", "features": [number / 20]}, "session": user}
+        made = service.post("/v1/decisions", body, headers={"idempotency-key": f"{user}-key"}).json()
+        if "id" in made:
+            service.post("/v1/feedback", {"decision_id": made["id"], "reward": number % 2, "id": f"{user}-{number}"})
+    service.stop()
+    assert b"alice" in stored(database)
+    assert main(["purge", database, "--user", "alice"]) == 0
+    assert b"alice" not in stored(database) and b"bob" in stored(database)
+    with psycopg.connect(database) as connection:
+        keys = [key for (key,) in connection.execute("SELECT key FROM bot_orch.keys").fetchall()]
+        refs = [ref for (ref,) in connection.execute("SELECT ref FROM bot_orch.events").fetchall()]
+    assert "alice" not in str(keys + refs) and "bob" in str(keys)
+    after = verified(database)
+    assert after[0]
+    service = running(database)
+    assert service.post("/v1/decisions", {"task": {"features": [0.5]}}).status == 200
+    service.stop()
+    assert verified(database)[0] and verified(database)[2] == after[2] + 1

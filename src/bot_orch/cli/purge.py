@@ -1,4 +1,4 @@
-"""``bot-orch purge``: remove stored texts from a log."""
+"""``bot-orch purge``: remove texts, or all of a person, from a log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import argparse
 from pathlib import Path
 
 DESCRIPTION = """\
-Remove the texts that a log holds: inputs and outputs of ended rounds (/v1/tasks), and what people read and wrote in the
-queue. Decisions, outcomes, times and numbers stay: replay and evaluate give the same results. Texts of rounds that have
-not ended stay, because a restart needs them. Stop the service first; a log in use is refused."""
+Remove the texts that a log holds (--older-than, --task): inputs and outputs of ended rounds (/v1/tasks), and what
+people read and wrote in the queue. Decisions, outcomes, times and numbers stay: replay and evaluate give the same
+results.
+
+Or erase decisions (--tenant, --user, --before; several narrow it down): besides the texts their features, measures,
+task names, sessions, tags, ids of reports and idempotency keys. Agent, probabilities, rewards, times, tokens and
+dollars stay. What was learned stays and goes on from a note in the log; the command prints what the learned state
+holds. A user's decisions are those of the session USER, of the OpenAI field user with sticky_by: user, and with the tag
+USER or user:USER.
+
+What has not ended stays, because a restart needs it. Stop the service first; a log in use is refused."""
 EXAMPLES = """\
 examples:
   bot-orch purge bot-orch.sqlite --older-than 30d
   bot-orch purge bot-orch.sqlite --older-than 30d --archive /srv/archive
   bot-orch purge bot-orch.sqlite --task order-7
+  bot-orch purge bot-orch.sqlite --user user-42
+  bot-orch purge bot-orch.sqlite --tenant acme --before 2026-01-01
   bot-orch purge postgresql://user@host/name --older-than 30d"""
 
 
@@ -25,16 +35,50 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--task", metavar="ID", help="only texts of this task: its id, its decision's, or your own name"
     )
     parser.add_argument("--archive", type=Path, metavar="DIR", help="first write the texts to a new file in DIR")
+    parser.add_argument("--tenant", metavar="NAME", help="erase the decisions of this tenant")
+    parser.add_argument("--user", metavar="USER", help="erase the decisions of this user")
+    parser.add_argument("--before", metavar="DATE", help="erase the decisions before this day or time (UTC)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.clock import SystemClock
     from bot_orch.errors import InvalidInputError
+
+    texts = [arguments.older_than, arguments.task]
+    decisions = [arguments.tenant, arguments.user, arguments.before]
+    if not any(each is not None for each in (*texts, *decisions)):
+        remedy = "pass one of them, or --tenant, --user or --before"
+        raise InvalidInputError("--older-than", "and --task are missing", remedy)
+    for name, each in zip(("--tenant", "--user", "--before"), decisions, strict=True):
+        if each == "":
+            raise InvalidInputError(name, "is empty", "leave it out, or name whose decisions to erase")
+    if any(each is not None for each in decisions):
+        if any(each is not None for each in (*texts, arguments.archive)):
+            problem = "erase decisions, the other options remove texts"
+            raise InvalidInputError("--tenant, --user and --before", problem, "run the command twice")
+        return _erase(arguments)
+    return _purge(arguments)
+
+
+def _erase(arguments: argparse.Namespace) -> int:
+    from bot_orch.evaluation.spend import time_of
+    from bot_orch.log.erasure import Subject, erase
+
+    before_us = None if arguments.before is None else time_of(arguments.before, "--before")
+    found = erase(arguments.log, Subject(arguments.tenant, arguments.user, before_us))
+    said = ", ".join(f"{number} {kind.partition('@')[0]}" for kind, number in sorted(found.events.items()))
+    print(f"events emptied: {found.events.total()}" + (f" ({said})" if said else ""))  # noqa: T201
+    print(f"decisions that stay until they have ended: {found.kept}")  # noqa: T201
+    print("the learned state still holds:")  # noqa: T201
+    for name, shape, what in found.held:
+        print(f"  {name} {' x '.join(map(str, shape)) or '1'}: {what}")  # noqa: T201
+    return 0
+
+
+def _purge(arguments: argparse.Namespace) -> int:
+    from bot_orch.clock import SystemClock
     from bot_orch.log.purging import purge, seconds_of
 
-    if arguments.older_than is None and arguments.task is None:
-        raise InvalidInputError("--older-than", "and --task are missing", "pass one of them, such as --older-than 30d")
     before_us = None
     if arguments.older_than is not None:
         before_us = SystemClock().now_us() - round(seconds_of(arguments.older_than, "--older-than") * 1e6)

@@ -23,6 +23,7 @@ from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import TERMS, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, answer_of
 
 __all__ = [
+    "ERASED",
     "IMPORTED",
     "MODEL",
     "RESTARTED",
@@ -60,6 +61,8 @@ RESTARTED = "agent.restarted"
 #: Topic of the note that an agent is served by a ``model``; ``afresh`` says that it replaces another one, and
 #: ``decision`` whose answer showed it.
 MODEL = "agent.model"
+#: The engine of decisions whose names and features were erased, and the topic of the note with the state after them.
+ERASED = "log.erased"
 #: The engine of decisions that another router made.
 IMPORTED = "imported"
 

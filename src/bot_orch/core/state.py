@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, astuple, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -35,6 +36,11 @@ __all__ = [
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 FORMAT = "bot-orch-state"
+#: Arrays of a policy with a row per outcome, by the prefix of their owners and rounds.
+_KEPT_ROWS = {
+    "near": ("near_x", "near_square", "near_rest", "near_round"),
+    "context": ("context_rows", "context_codes", "context_reward", "context_round"),
+}
 VERSION = 1
 
 
@@ -129,6 +135,25 @@ class State:
             **({"early": [asdict(each) for kept in self.early.values() for each in kept]} if self.early else {}),
             **({"prefix": self.prefix} if self.prefix else {}),
         }
+
+    def forget(self, decisions: Mapping[str, int]) -> None:
+        """Remove what is kept of ended decisions one by one; ``decisions`` are their rounds by id.
+
+        Sums and regressions keep what they have learned. Outcomes that policies keep to learn them again lose their
+        features and their agent, as if they were withdrawn.
+        """
+        for entries in (self.silences, self.provisional, self.verdicts, self.shown, self.used, self.attempts):
+            for name in decisions:
+                entries.pop(name, None)
+        rounds = list(decisions.values())
+        arrays = self.parts["policy"]
+        for kept, names in _KEPT_ROWS.items():
+            if f"{kept}_owner" in arrays:
+                gone = np.isin(arrays[f"{kept}_round"], rounds)
+                arrays[f"{kept}_owner"][gone] = -1
+                for name in names:
+                    if name in arrays:
+                        arrays[name][gone] = 0
 
     def copied(self) -> State:
         """A copy that later events do not change. Decisions and silences are frozen, so only arrays are copied."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import logging
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
@@ -14,6 +15,7 @@ import msgspec
 
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import (
+    ERASED,
     MODEL,
     AttemptEnded,
     Configured,
@@ -47,6 +49,7 @@ __all__ = [
     "caps_of",
     "change_to",
     "encoded",
+    "erasure",
     "fingerprint",
     "fold",
     "snapshot_due",
@@ -116,7 +119,9 @@ class Ledger:
     def apply(self, seq: int, time_us: int, event: Event, made: Decision | Outcome | None = None) -> None:
         """Apply one event; see :meth:`bot_orch.Orchestrator.apply`. One that is refused is not accounted for."""
         begun = perf_counter()
-        if isinstance(event, Configured):
+        if isinstance(event, Noted) and event.topic == ERASED:
+            self._restore(event)
+        elif isinstance(event, Configured):
             self._configure(event)
         elif isinstance(event, TaskSubmitted | TaskEnded | Controlled) or (
             isinstance(event, Noted) and event.topic != MODEL
@@ -127,6 +132,23 @@ class Ledger:
         self._account(time_us, event)
         self.seq, self.time_us = seq, time_us
         self.spent_s += min(perf_counter() - begun, _LONGEST_S)
+
+    def _restore(self, event: Noted) -> None:
+        """Go on from the state that an erasure kept, unless another engine wrote it."""
+        kept = kept_by(event)
+        if kept is not None:
+            kept.spent_s, kept.folded_from = self.spent_s, self.folded_from
+            self.__dict__.update(kept.__dict__)
+        self.applied = Applied()
+
+    def forget(self, decisions: Mapping[str, int], names: Set[str]) -> None:
+        """Remove ended decisions, given with their rounds, and names of sessions and runs."""
+        self.sessions = {name: entry for name, entry in self.sessions.items() if name not in names}
+        self.spent_by = {name: usd for name, usd in self.spent_by.items() if name not in names}
+        if self._router is not None:
+            captured = self._router.capture()
+            captured.state.forget(decisions)
+            self._router = Orchestrator.from_capture(captured)
 
     def _configure(self, event: Configured) -> None:
         if self._router is None:
@@ -262,6 +284,25 @@ class Ledger:
         return ledger
 
 
+def kept_by(event: Noted) -> Ledger | None:
+    """The state in the note of an erasure; None if a later one has emptied it, or another engine wrote it."""
+    try:
+        return Ledger.load(Snapshot(0, base64.b85decode(event.data["state"]))) if event.data["state"] else None
+    except StateFormatError:
+        return None
+
+
+def erasure(log: Log) -> tuple[Row, Ledger] | None:
+    """The last note of an erasure, with its state if this engine can go on from it."""
+    for row in reversed(log.about(ERASED)):
+        event = row.event()
+        kept = kept_by(event) if isinstance(event, Noted) and event.topic == ERASED else None
+        if kept is not None:
+            kept.seq, kept.time_us = row.seq, row.time_us
+            return row, kept
+    return None
+
+
 def fold(
     log: Log,
     *,
@@ -314,7 +355,8 @@ def _start(log: Log, upto: int | None) -> Ledger:
             _log.warning("snapshot passed over", extra={"fields": {"seq": snapshot.seq, "detail": str(error)}})
         else:
             return ledger
-    return Ledger()
+    found = erasure(log)
+    return Ledger() if found is None or (upto is not None and found[0].seq > upto) else found[1]
 
 
 def snapshot_due(ledger: Ledger, saved_seq: int, *, every: int, tail_s: float, cost_s: float) -> bool:

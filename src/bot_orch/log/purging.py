@@ -25,7 +25,17 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.rewrite import removal, rewrite
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-__all__ = ["Purged", "StoredText", "open_tickets", "purge", "seconds_of", "stored_texts"]
+__all__ = [
+    "Purged",
+    "StoredText",
+    "TextIndex",
+    "open_tickets",
+    "purge",
+    "seconds_of",
+    "stored_texts",
+    "text_index",
+    "texts_of",
+]
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _QUEUE = "queue."
@@ -43,7 +53,7 @@ class StoredText:
 
 
 @dataclass(slots=True)
-class _Index:
+class TextIndex:
     """Which rounds have ended and which tickets are closed, and to which round a ticket belongs."""
 
     ended: set[str] = field(default_factory=set)
@@ -51,19 +61,24 @@ class _Index:
     tickets: dict[str, tuple[str, str]] = field(default_factory=dict)  # task and decision by ticket
     names: dict[str, set[str]] = field(default_factory=dict)  # ids of tasks and decisions by the caller's own name
 
+    def waits(self, ids: Set[str]) -> bool:
+        """Whether a ticket of one of these rounds is open."""
+        opened = ((of, ticket) for ticket, of in self.tickets.items() if ticket not in self.closed)
+        return any(not ids.isdisjoint((of[0], of[1].removeprefix("audit-"))) for of, _ in opened)
+
 
 def stored_texts(log: Log, *, before_us: int | None = None, task: str | None = None) -> Iterator[StoredText]:
     """Texts of finished rounds and closed tickets, in rows before a time, of one task, or both.
 
     ``task`` is the id of a task or a decision, or the name that the caller gave to the task.
     """
-    index = _index(log)
+    index = text_index(log)
     wanted = None if task is None else {task} | index.names.get(task, set())
     for row in log.read():
         if before_us is not None and row.time_us >= before_us:
             return
         if row.holds(TaskSubmitted) or row.holds(TaskEnded) or row.holds(Noted):
-            found = _texts(row, row.event(), index, wanted)
+            found = texts_of(row, row.event(), index, wanted)
             if found is not None:
                 yield found
 
@@ -80,15 +95,16 @@ def open_tickets(log: Log) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _index(log: Log) -> _Index:
-    index = _Index()
+def text_index(log: Log) -> TextIndex:
+    """Read which texts of a log belong to what."""
+    index = TextIndex()
     for row in log.read():
         if row.holds(DecisionMade) or row.holds(TaskSubmitted) or row.holds(TaskEnded) or row.holds(Noted):
             _note(index, row.event())
     return index
 
 
-def _note(index: _Index, event: Event) -> None:
+def _note(index: TextIndex, event: Event) -> None:
     if isinstance(event, TaskEnded):
         index.ended.add(event.id)
     elif isinstance(event, TaskSubmitted | DecisionMade) and event.task.id:
@@ -102,7 +118,8 @@ def _note(index: _Index, event: Event) -> None:
             index.closed.discard(event.ref)
 
 
-def _texts(row: Row, event: Event, index: _Index, wanted: Set[str] | None) -> StoredText | None:
+def texts_of(row: Row, event: Event, index: TextIndex, wanted: Set[str] | None) -> StoredText | None:
+    """The texts of a row, if it is of a finished round or a closed ticket, and of a wanted id."""
     if isinstance(event, TaskSubmitted | TaskEnded):
         if event.id not in index.ended or (wanted is not None and event.id not in wanted):
             return None
@@ -162,11 +179,11 @@ def purge(
         if not found and not emptied:
             return Purged(0, 0)
         kept = None if archive is None or not found else _archived(archive, found)
-        bodies = [(each.row.seq, each.emptied) for each in found]
+        rows = [each.row._replace(body=each.emptied) for each in found]
         if isinstance(log, PostgresLog):
-            rewrite(log, bodies)
+            rewrite(log, rows)
         else:
-            log.rewrite(bodies)
+            log.rewrite(rows)
     finally:
         log.close()
     return Purged(len(found), sum(len(json.dumps(each.texts)) for each in found), kept)

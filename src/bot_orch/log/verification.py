@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bot_orch.core.engine import ENGINE
-from bot_orch.core.events import DecisionMade, EventMismatchError
+from bot_orch.core.events import ERASED, DecisionMade, Event, EventMismatchError, Noted
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.log.ledger import UNFIT, Ledger
+from bot_orch.log.ledger import UNFIT, Ledger, erasure
 from bot_orch.log.log import Log, Row
 
 __all__ = ["Mismatch", "Stretch", "Verification", "replay"]
@@ -44,6 +44,11 @@ class Stretch:
     @property
     def why(self) -> str:
         """Why these decisions were not derived, as one sentence."""
+        if self.engine == ERASED:
+            return (
+                f"events {self.first} to {self.last}: {self.decisions} decisions were erased, or made before the note "
+                "of an erasure after one that was; agent, probabilities and random key were checked"
+            )
         return (
             f"events {self.first} to {self.last}: {self.decisions} decisions were made by engine {self.engine}, this "
             f"release has engine {ENGINE}; agent, probabilities and random key were checked, terms were not derived"
@@ -96,7 +101,7 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
     result.total = log.last()[0] - ledger.seq
     rows = log.read(ledger.seq)
     try:
-        _derive_all(result, ledger, rows, exact=exact, progress=progress)
+        _derive_all(result, ledger, rows, erased=_erased(log), exact=exact, progress=progress)
     except (EventMismatchError, StateFormatError) as error:
         result.damaged = [str(error), *_unreadable(rows)]
     result.fingerprint = ledger.fingerprint() if ledger.configured else ""
@@ -129,13 +134,16 @@ def _derive_all(
     ledger: Ledger,
     rows: Iterable[Row],
     *,
+    erased: range,
     exact: bool,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     engine = ENGINE
     for row in rows:
         event = row.event()
-        if isinstance(event, DecisionMade):
+        if row.seq in erased:  # the state that these follow from is not known
+            result.mismatches += _drawn(result, row, event)
+        elif isinstance(event, DecisionMade):
             result.decisions += 1
             if event.engine != ENGINE:
                 _pass_over(result.stretches, row.seq, event.engine, goes_on=engine == event.engine)
@@ -147,12 +155,32 @@ def _derive_all(
             result.mismatches += found or _unfit(ledger, row, event)
             if result.mismatches:  # the state after a decision that differs is unknown
                 return
+        elif row.seq == erased.stop and erased:
+            ledger.apply(row.seq, row.time_us, event)
         else:
             ledger.take(row)
         result.events += 1
         result.kinds[row.kind] += 1
         if progress is not None and row.seq % 1000 == 0:
             progress(row.seq - result.begin, result.total)
+
+
+def _erased(log: Log) -> range:
+    """Events from the first erased decision up to the note with the state as learned; no event without one."""
+    found = erasure(log)
+    event = None if found is None else found[0].event()
+    return range(int(event.data["first"]), found[0].seq) if found and isinstance(event, Noted) else range(0)
+
+
+def _drawn(result: Verification, row: Row, event: Event) -> list[Mismatch]:
+    """Check a decision that cannot be derived: its agent against its probabilities and random key."""
+    if not isinstance(event, DecisionMade):
+        return []
+    result.decisions += 1
+    goes_on = bool(result.stretches) and result.stretches[-1].engine == ERASED
+    _pass_over(result.stretches, row.seq, ERASED, goes_on=goes_on)
+    drawn = event.drawn()
+    return [] if drawn == event.agent else [Mismatch(row.seq, event.id, "agent", recorded=event.agent, derived=drawn)]
 
 
 def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.log.log import ArchiveRecord
+from bot_orch.log.log import ArchiveRecord, Row
 from bot_orch.log.stores.postgres.connect import QUERIES, connect, reaching
 from bot_orch.log.stores.postgres.log import PostgresLog, escape
 from bot_orch.log.stores.sqlite.log import SqliteLog
@@ -25,8 +25,8 @@ def check_unused(log: PostgresLog) -> None:
         _check_unused(connection, log)
 
 
-def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]]) -> None:
-    """Replace the bodies of rows atomically, delete snapshots, and rewrite the tables without the old bodies.
+def rewrite(log: PostgresLog, rows: Sequence[Row], keys: Sequence[int] = ()) -> None:
+    """Replace refs and bodies of rows atomically, delete the keys of rows and all snapshots, and rewrite the tables.
 
     Other processes cannot append meanwhile. The server's write-ahead log and backups still hold the old bodies.
     """
@@ -35,9 +35,12 @@ def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]]) -> None:
         connection.execute(_Q["lock"], (log.stream,))
         _check_unused(connection, log)
         connection.execute(_on(log, "open_events"))
-        for start in range(0, len(bodies), _GROUP):
-            numbers, written = zip(*bodies[start : start + _GROUP], strict=True)
-            connection.execute(_on(log, "update_bodies"), (list(numbers), list(written)))
+        for start in range(0, len(rows), _GROUP):
+            group = rows[start : start + _GROUP]
+            refs, bodies = [escape(row.ref) for row in group], [row.body for row in group]
+            connection.execute(_on(log, "update_rows"), ([row.seq for row in group], refs, bodies))
+        if keys:
+            connection.execute(_Q["drop_keys"], (log.stream, list(keys)))
         connection.execute(_on(log, "close_events"))
         connection.execute(_Q["drop_snapshots"], (log.stream,))
     with reaching(), connect(log.url, autocommit=True) as connection:

@@ -32,14 +32,17 @@ DELETE FROM snapshots WHERE stream = %b AND seq < (SELECT max(seq) FROM snapshot
 DELETE FROM snapshots WHERE stream = %s
 -- name: open_events
 ALTER TABLE events_{stream} DISABLE TRIGGER events_are_not_changed
--- name: update_bodies
-UPDATE events_{stream} AS e SET body = t.body FROM unnest(%b::bigint[], %b::bytea[]) AS t (seq, body) WHERE e.seq = t.seq
+-- name: update_rows
+UPDATE events_{stream} AS e SET ref = t.ref, body = t.body
+FROM unnest(%b::bigint[], %b::text[], %b::bytea[]) AS t (seq, ref, body) WHERE e.seq = t.seq
+-- name: drop_keys
+DELETE FROM keys WHERE stream = %b AND seq = ANY(%b::bigint[])
 -- name: close_events
 ALTER TABLE events_{stream} ENABLE TRIGGER events_are_not_changed
 -- name: vacuum_events
 VACUUM (FULL) events_{stream}
 -- name: vacuum_snapshots
-VACUUM (FULL) snapshots, archives
+VACUUM (FULL) snapshots, archives, keys
 -- name: probe
 INSERT INTO probes (id, n) VALUES (%s, 1) ON CONFLICT (id) DO UPDATE SET n = probes.n + 1
 -- name: read

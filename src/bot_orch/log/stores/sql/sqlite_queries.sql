@@ -32,5 +32,7 @@ SELECT key, seq, digest FROM keys WHERE seq > ? AND seq <= ?
 SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = 'events_are_not_changed'
 -- name: drop_guard
 DROP TRIGGER events_are_not_changed
--- name: update_body
-UPDATE events SET body = ? WHERE seq = ?
+-- name: update_row
+UPDATE events SET ref = ?, body = ? WHERE seq = ?
+-- name: drop_keys
+DELETE FROM keys WHERE seq IN (SELECT value FROM json_each(?))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -128,10 +129,11 @@ class SqliteLog(SqlLog):
         """See :class:`bot_orch.log.log.Log`."""
         self._writer.execute(_Q["probe"])
 
-    def rewrite(self, bodies: Sequence[tuple[int, bytes]]) -> None:
-        """Delete the snapshot, replace the bodies of rows atomically, and erase remnants of the old ones.
+    def rewrite(self, rows: Sequence[Row], keys: Sequence[int] = ()) -> None:
+        """Delete the snapshot, replace refs and bodies of rows atomically, and erase remnants of the old ones.
 
-        The only way around the triggers that keep the log append-only; for texts that must not be kept.
+        ``keys`` are the numbers of rows whose keys are deleted. The only way around the triggers that keep the log
+        append-only; for what must not be kept.
         """
         w = self._writer
         self._snapshots.unlink(missing_ok=True)
@@ -140,7 +142,9 @@ class SqliteLog(SqlLog):
         try:
             (guard,) = w.execute(_Q["guard"]).fetchone()
             w.execute(_Q["drop_guard"])
-            w.executemany(_Q["update_body"], [(body, seq) for seq, body in bodies])
+            w.executemany(_Q["update_row"], [(short_name(row.ref), row.body, row.seq) for row in rows])
+            if keys:
+                w.execute(_Q["drop_keys"], (json.dumps(list(keys)),))
             w.execute(guard)
         except BaseException:
             w.execute("ROLLBACK")

@@ -1,0 +1,211 @@
+"""Erase decisions of a person or tenant from an unused log: names, features, measures and texts.
+
+What was learned from an erased decision cannot be derived again. So the log first gets a note with the learned state,
+without what the state holds of the erased decisions one by one, and then the rows are emptied. Fold and replay go on
+from the note. Decisions between the first erased one and the note are checked like those of another engine: agent,
+probabilities and random key. Another engine learns from what is left.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bot_orch.clock import SystemClock
+from bot_orch.core.events import ERASED, DecisionMade, Event, FeedbackGiven, Noted, TaskEnded, TaskRecord, TaskSubmitted
+from bot_orch.errors import InvalidInputError
+from bot_orch.log.archive import whole
+from bot_orch.log.events import encode_event
+from bot_orch.log.ids import inside, tenant_of
+from bot_orch.log.ledger import Ledger, fold
+from bot_orch.log.log import Row
+from bot_orch.log.purging import TextIndex, text_index, texts_of
+from bot_orch.log.stores.open import open_unused, open_url
+from bot_orch.log.stores.postgres.log import PostgresLog
+from bot_orch.log.stores.postgres.rewrite import rewrite
+from bot_orch.log.stores.sqlite.log import SqliteLog
+
+__all__ = ["Erased", "Subject", "erase", "held"]
+
+_SESSION = "session.decision"
+_HELD = {
+    "near_x": "rows of features, of decisions that were not erased",
+    "context_codes": "rows of hashed words, of decisions that were not erased",
+    "context_rows": "rows of features, of decisions that were not erased",
+    "context_documents": "number of texts by hashed word, erased ones included",
+    "context_rarity": "rarity of hashed words, erased texts included",
+    "context_meanings": "a projection of hashed words, fitted to all texts",
+    "context_centers": "centers of kinds of tasks, fitted to all features",
+    "centers": "centers of kinds of tasks, fitted to all features",
+    "theta": "regression weights per agent",
+    "inverse": "second moments of features per agent",
+}
+
+
+class Subject(NamedTuple):
+    """Whose decisions: of a tenant, of a user, before a time, or all that are given.
+
+    A user's are those whose session is the user (by name, or the digest that ``sticky_by: user`` writes), and those
+    with the tag ``USER`` or ``user:USER``.
+    """
+
+    tenant: str | None = None
+    user: str | None = None
+    before_us: int | None = None
+
+    def made(self, row: Row, event: DecisionMade) -> bool:
+        """Whether a decision is of the subject."""
+        tenant = tenant_of(event.id)
+        if self.tenant is not None and tenant != self.tenant:
+            return False
+        if self.before_us is not None and row.time_us >= self.before_us:
+            return False
+        if self.user is None:
+            return True
+        said = f"user\0{event.token}\0{self.user}".encode("utf-8", "surrogatepass")
+        digest = f"user:{hashlib.blake2b(said, digest_size=12).hexdigest()}"
+        named = {inside(tenant, self.user), inside(tenant, digest)}
+        return event.session in named or not {self.user, f"user:{self.user}"}.isdisjoint(event.tags)
+
+
+@dataclass(slots=True)
+class Erased:
+    """Number of events by kind, of decisions that stay because they are open, and what the state still holds."""
+
+    events: Counter[str] = field(default_factory=Counter)
+    kept: int = 0
+    held: list[tuple[str, tuple[int, ...], str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Found:
+    """Erased decisions with their rounds, all ids that belong to them, and the emptied rows."""
+
+    decisions: dict[str, int] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
+    sessions: set[str] = field(default_factory=set)
+    runs: set[str] = field(default_factory=set)
+    rows: list[Row] = field(default_factory=list)
+    first: int = 0
+    kept: int = 0
+
+
+def erase(path: str | Path, subject: Subject) -> Erased:
+    """Erase the ended decisions of a subject, with their reports and tasks; refused while a service uses the log."""
+    log = open_unused(path)
+    try:
+        ledger = fold(log)
+        _check_archive(log, subject)
+        found = _find(log, ledger, subject)
+        if not found.rows:
+            return Erased(kept=found.kept, held=held(ledger))
+        ledger.forget(found.decisions, found.sessions | found.runs)
+        _append(log, path, _note(log, ledger, found))
+        keys = [row.seq for row in found.rows]
+        if isinstance(log, PostgresLog):
+            rewrite(log, found.rows, keys)
+        else:
+            log.rewrite(found.rows, keys)
+    finally:
+        log.close()
+    return Erased(Counter(row.kind for row in found.rows), found.kept, held(ledger))
+
+
+def held(ledger: Ledger) -> list[tuple[str, tuple[int, ...], str]]:
+    """The learned arrays by name, with their shapes and what they are."""
+    if not ledger.configured:
+        return []
+    parts = ledger.router.capture().state.parts
+    return [
+        (f"{part}.{name}", array.shape, _HELD.get(name, "sums, counts or settings"))
+        for part, arrays in parts.items()
+        for name, array in arrays.items()
+    ]
+
+
+def _check_archive(log: SqliteLog | PostgresLog, subject: Subject) -> None:
+    """Refuse while archived events are of the subject."""
+    record = log.archived()
+    for row in () if record is None else whole(log).read():
+        if record is None or row.seq > record.seq:
+            return
+        event = row.event() if row.holds(DecisionMade) else None
+        if isinstance(event, DecisionMade) and event.engine != ERASED and subject.made(row, event):
+            problem = f"has decisions of them in the archive {record.folder}, which is not changed"
+            raise InvalidInputError("log", problem, "copy the log to PostgreSQL, archive included, and purge the copy")
+
+
+def _find(log: SqliteLog | PostgresLog, ledger: Ledger, subject: Subject) -> _Found:
+    found, index = _Found(), text_index(log)
+    for row in log.read():
+        if row.holds(DecisionMade):
+            event = row.event()
+            if isinstance(event, DecisionMade) and subject.made(row, event):
+                _take(found, ledger, index, event=event)
+    for row in log.read():
+        event = row.event()
+        emptied = _emptied(row, event, found, index=index)
+        if emptied is not None and emptied[1:5] != row[1:5]:
+            found.rows.append(emptied)
+            found.first = found.first or row.seq
+    return found
+
+
+def _take(found: _Found, ledger: Ledger, index: TextIndex, *, event: DecisionMade) -> None:
+    """Note a decision of the subject, unless its outcome or its round is still open."""
+    known = {event.id, event.round, event.task_ref or ""} - {""}
+    if event.id in ledger.pending or not known.isdisjoint(ledger.tasks) or index.waits(known):
+        found.kept += 1
+        return
+    if event.engine == ERASED:
+        return
+    found.decisions[event.id] = event.counter + 1
+    found.ids |= known | {f"audit-{event.id}"}
+    found.sessions |= {event.session} if event.session else set()
+    found.runs |= {f"{tenant_of(event.id)}\0{tag}" for tag in event.tags}
+
+
+def _emptied(row: Row, event: Event, found: _Found, *, index: TextIndex) -> Row | None:
+    """The row without what is personal; None if it is of somebody else."""
+    if isinstance(event, DecisionMade) and event.id in found.decisions:
+        blank = bytes(len(event.features))
+        task = TaskRecord(kind=event.task.kind, features=(0.0,) * len(event.task.features))
+        less = replace(event, task=task, features=blank, claims=b"", session=None, tags=(), engine=ERASED)
+        return row._replace(body=encode_event(less, row.ref))
+    if isinstance(event, FeedbackGiven) and event.decision_id in found.decisions:
+        return row._replace(body=encode_event(replace(event, id="", output=None), row.ref))
+    if isinstance(event, TaskSubmitted) and event.id in found.ids and event.id in index.ended:
+        return row._replace(body=encode_event(replace(event, task=TaskRecord(kind=event.task.kind), input="")))
+    if isinstance(event, TaskEnded) and event.id in found.ids:
+        return row._replace(body=encode_event(replace(event, output="", error="")))
+    if isinstance(event, Noted) and event.topic == _SESSION and event.data.get("decision") in found.decisions:
+        return row._replace(ref="", body=encode_event(Noted(_SESSION, "")))
+    if isinstance(event, Noted) and event.topic == ERASED and found.decisions:
+        return row._replace(body=encode_event(replace(event, data={**event.data, "state": ""})))
+    text = texts_of(row, event, index, found.ids)
+    return None if text is None else row._replace(body=text.emptied)
+
+
+def _note(log: SqliteLog | PostgresLog, ledger: Ledger, found: _Found) -> Row:
+    """The note that fold and replay go on from."""
+    last, time_us = log.last()
+    notes = (row.event() for row in log.about(ERASED))
+    firsts = [int(each.data["first"]) for each in notes if isinstance(each, Noted)]
+    state = base64.b85encode(ledger.snapshot().body).decode()
+    data: dict[str, Any] = {"first": min([found.first, *firsts]), "decisions": len(found.decisions), "state": state}
+    return Row.of(last + 1, max(time_us + 1, SystemClock().now_us()), Noted(ERASED, ERASED, data), ERASED)
+
+
+def _append(log: SqliteLog | PostgresLog, path: str | Path, row: Row) -> None:
+    if isinstance(log, SqliteLog):
+        log.append([row])
+        log.commit()
+        return
+    with closing(open_url(str(path), writing=True)) as writer:
+        writer.append([row])
+        writer.commit()

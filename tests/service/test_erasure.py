@@ -1,0 +1,178 @@
+"""``bot-orch purge --tenant / --user / --before``: a person's decisions are emptied; the rest replays, bit for bit."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from bot_orch.cli import main
+from bot_orch.core.events import ERASED, AttemptEnded, DecisionMade, FeedbackGiven
+from bot_orch.log import erasure as erasing
+from bot_orch.log.ledger import fold
+from bot_orch.log.stores.open import open_file
+from bot_orch.log.verification import replay
+
+CONFIG = """
+version: 1
+database: {database}
+listen: {{port: {port}}}
+router: {{seed: 5, encoder: builtin, sticky_by: user, sticky_s: 3600}}
+agents:
+  - {{id: quick, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, cost: 0.01}}
+  - {{id: careful, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, cost: 0.1}}
+"""
+WORDS = ["ponies", "ledgers", "rivers", "poems", "tensors", "gardens", "harbours", "violins"]
+
+
+def decide(service, number, user, reward=None):
+    body = {
+        "task": {"id": f"{user}-task-{number}", "text": f"{WORDS[number % 8]} {WORDS[number // 8 % 8]} {user}"},
+        "session": f"s-{user}",
+    }
+    headers = {"idempotency-key": f"{user}-key-{number}", "x-bot-orch-tags": f"user:{user}"}
+    made = service.post("/v1/decisions", body, headers=headers).json()
+    if reward is not None:
+        said = {"decision_id": made["id"], "reward": reward, "id": f"{user}-report-{number}"}
+        assert service.post("/v1/feedback", said).status == 200
+    return made["id"]
+
+
+@pytest.fixture
+def path(start, tmp_path):
+    """A stopped log with decisions of two users, one of them open, and a chat of each with ``sticky_by: user``."""
+    service = start(CONFIG)
+    for number in range(60):
+        decide(service, number, ("alice", "bob")[number % 2], reward=(number % 5) / 4)
+    for user in ("alice", "bob"):
+        chat = {"model": "auto", "user": f"{user}@x", "messages": [{"role": "user", "content": "hello"}]}
+        assert service.post("/v1/chat/completions", chat).status == 200
+    decide(service, 99, "alice")
+    service.stop()
+    return tmp_path / "log.sqlite"
+
+
+def verified(path):
+    with closing(open_file(path)) as log:
+        return replay(log)
+
+
+def events(path, type_):
+    with closing(open_file(path)) as log:
+        return [event for row in log.read() if isinstance(event := row.event(), type_)]
+
+
+def holds(path, text):
+    """Whether a file of the log, or a row or key of it, holds a text."""
+    files = [file.read_bytes() for file in path.parent.glob(path.name + "*")]
+    with closing(open_file(path)) as log:
+        parts = [row.ref.encode() + row.body for row in log.read()] + [each[1].encode() for each in list(log.keys())]
+    return any(text.encode() in data for data in (*files, *parts))
+
+
+def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
+    before, paid = verified(path), sum(each.cost_usd for each in events(path, AttemptEnded))
+    assert before.ok and holds(path, "alice-task-0") and holds(path, "alice-key-0") and holds(path, "alice-report-0")
+    with closing(open_file(path)) as log:
+        learned = fold(log).router.capture().state.parts["policy"]
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    said = capsys.readouterr().out
+    assert "30 decision, 30 feedback" in said and "stay until they have ended: 1" in said
+    assert "policy.context_documents 4097: number of texts by hashed word" in said
+    for name in ("task", "key", "report"):
+        assert not holds(path, f"alice-{name}-0"), name
+        assert holds(path, f"bob-{name}-1"), name
+    after, made = verified(path), events(path, DecisionMade)
+    assert after.ok and after.decisions == before.decisions
+    (stretch,) = after.stretches
+    assert stretch.engine == ERASED and "erased" in stretch.why
+    gone = [each for each in made if each.engine == ERASED]
+    assert len(gone) == 30 and not any(any(each.features) or each.session or each.tags for each in gone)
+    assert all(each.column("propensity").sum() == pytest.approx(1.0) for each in gone), (
+        "what was chosen, and how, stays"
+    )
+    assert sum(each.cost_usd for each in events(path, AttemptEnded)) == paid
+    with closing(open_file(path)) as log:
+        kept = fold(log).router.capture().state.parts["policy"]
+    assert np.array_equal(kept["total"], learned["total"]) and np.array_equal(kept["theta"], learned["theta"])
+    rounds = [each.counter + 1 for each in gone]
+    for name in ("near", "context"):
+        assert np.isin(learned[f"{name}_round"][learned[f"{name}_owner"] >= 0], rounds).any()
+        assert not np.isin(kept[f"{name}_round"], rounds).any()
+    assert not kept["context_codes"][kept["context_owner"] < 0].any() and kept["context_codes"].any()
+
+    service = start(CONFIG, database=path)
+    for number in range(100, 120):
+        decide(service, number, "bob", reward=number % 2)
+    state = service.get("/v1/admin/state").json()
+    service.stop()
+    again = verified(path)
+    assert again.ok and again.fingerprint == state["fingerprint"] and again.derived == after.derived + 20
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert "events emptied: 0\n" in capsys.readouterr().out, "there is nothing left"
+
+
+def test_the_openai_field_user_is_found_by_its_digest(path, capsys):
+    assert main(["purge", str(path), "--user", "alice@x"]) == 0
+    assert "1 decision" in capsys.readouterr().out
+    assert len([each for each in events(path, DecisionMade) if each.engine == ERASED]) == 1
+    assert verified(path).ok
+
+
+def test_a_second_person_leaves_nothing_in_the_first_note(path, capsys):
+    assert main(["purge", str(path), "--user", "bob"]) == 0
+    with closing(open_file(path)) as log:
+        first = [row.event() for row in log.about(ERASED)]
+    assert first[0].data["state"]
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    with closing(open_file(path)) as log:
+        notes = [row.event().data for row in log.about(ERASED)]
+    assert notes[0]["state"] == "" and notes[1]["state"] and notes[1]["first"] <= notes[0]["first"]
+    assert verified(path).ok and holds(path, "alice-task-99") and not holds(path, "bob-task")
+
+
+def test_before_a_day_and_by_tenant(path, start, capsys):
+    assert main(["purge", str(path), "--before", "2001-01-01"]) == 0
+    assert main(["purge", str(path), "--tenant", "acme"]) == 0
+    assert capsys.readouterr().out.count("events emptied: 0\n") == 2
+    assert main(["purge", str(path), "--before", "2999-01-01"]) == 0
+    found = verified(path)
+    assert found.ok and "62 decision" in capsys.readouterr().out and not holds(path, "bob")
+    service = start(CONFIG, database=path)
+    assert service.post("/v1/decisions", {"task": {"text": "hello"}}).status == 200
+    service.stop()
+    assert verified(path).ok
+
+
+def test_a_later_engine_learns_from_what_is_left(path, monkeypatch):
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    monkeypatch.setattr("bot_orch.log.ledger.ENGINE", "later")
+    with closing(open_file(path)) as log:
+        ledger = fold(log)
+        assert ledger.seq == log.last()[0] and ledger.router.rounds == 63
+
+
+def test_a_repeated_start_without_snapshot_comes_to_the_same(path):
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    with closing(open_file(path)) as log:
+        assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint() == replay(log).fingerprint
+
+
+def test_control_without_the_note_replay_fails(path, monkeypatch):
+    monkeypatch.setattr(erasing, "_append", lambda *_: None)
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    found = verified(path)
+    assert found.mismatches or found.damaged
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--user", ""], "--user: is empty"),
+        (["--user", "a", "--task", "b"], "run the command twice"),
+        (["--before", "soon"], "--before: 'soon' is no date"),
+    ],
+)
+def test_mistakes_are_told(path, capsys, words, said):
+    assert main(["purge", str(path), *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not any(isinstance(each, FeedbackGiven) and not each.id for each in events(path, FeedbackGiven))
