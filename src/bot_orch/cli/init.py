@@ -44,7 +44,7 @@ STARTER = """\
 # BOT-Orch: who should do it, learned as it goes. Check with: bot-orch validate FILE. Run with: bot-orch serve FILE.
 version: 1
 
-# The log: one SQLite file (beside this one), or :memory: to forget everything at the end. Several processes share one
+# The log: one SQLite file (next to this one), or :memory: to forget everything at the end. Several processes share one
 # in PostgreSQL: postgresql://user:${DATABASE_PASSWORD}@host:5432/name; see docs/how-to/postgresql.md.
 database: bot-orch.sqlite
 

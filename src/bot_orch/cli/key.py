@@ -8,7 +8,7 @@ from bot_orch.cli._terminal import table
 
 _HERE = "http://127.0.0.1:8080"
 DESCRIPTION = """\
-Keys let callers in beside the tokens of the configuration file. The log keeps their SHA-256 and who made them; a key is
+Keys let callers in, like the tokens of the configuration file. The log keeps their SHA-256 and who made them; a key is
 shown once. create makes one, rotate makes another with the same rights and lets the old one work for a day, revoke ends
 one (within seconds in processes that do not own the main router). The token of the caller, with the scope admin, is in
 BOT_ORCH_TOKEN."""

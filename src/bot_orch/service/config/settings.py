@@ -263,7 +263,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     combine: Annotated[
         CombineRule,
         _is(
-            "Which of several answers is delivered: `vote` (the most probable one beside the others), `surest` (the "
+            "Which of several answers is delivered: `vote` (the most probable one given the others), `surest` (the "
             "most probable one alone) or `central` (the one most like the others)."
         ),
     ] = "vote"
@@ -331,7 +331,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     ] = "serve"
     shadow: Annotated[
         BesideConfig | None,
-        _is("Answers beside the one served: the baseline's, or in mode `observe` the router's choice."),
+        _is("Further answers to the request served: the baseline's, or in mode `observe` the router's choice."),
     ] = None
 
     @property
@@ -442,7 +442,7 @@ class RetentionConfig(_Part, frozen=True, kw_only=True):
 class WebhookConfig(_Part, frozen=True, kw_only=True):
     """A URL that receives alarms."""
 
-    url: Annotated[str, _is("URL that is told of alarms.")]
+    url: Annotated[str, _is("URL that gets the alarms.")]
     events: Annotated[tuple[AlarmName, ...], _is("The alarms; all by default.")] = ALARMS
     secret: Annotated[str | None, _is("Key of the signature; write `${NAME}`.")] = None
 
@@ -509,7 +509,7 @@ class Config(_Part, frozen=True, kw_only=True):
         int,
         _is("On PostgreSQL: a higher one than that in force applies the file although it is an earlier version.", 0),
     ] = 0
-    database: Annotated[str, _is("A file beside this one, `:memory:`, or `postgresql://...`.")] = "bot-orch.sqlite"
+    database: Annotated[str, _is("A file next to this one, `:memory:`, or `postgresql://...`.")] = "bot-orch.sqlite"
     listen: Annotated[ListenConfig, _is("Where to listen.")] = ListenConfig()
     tokens: Annotated[tuple[TokenConfig, ...], _is("Who may call.")] = ()
     tenants: Annotated[dict[str, TenantConfig], _is("Applications apart from each other, by name.")] = {}
@@ -523,10 +523,10 @@ class Config(_Part, frozen=True, kw_only=True):
     cache: Annotated[CacheConfig, _is("Answers kept.")] = CacheConfig()
     cluster: Annotated[ClusterConfig, _is("Processes on PostgreSQL.")] = ClusterConfig()
     prices: Annotated[
-        str | None, _is("A file of prices (`bot-orch prices`), beside this one, that counts before the shipped table.")
+        str | None, _is("A file of prices (`bot-orch prices`), next to this one, that counts before the shipped table.")
     ] = None
-    access_log: Annotated[str | None, _is("A file for the access log, beside this one.")] = None
-    webhooks: Annotated[tuple[WebhookConfig, ...], _is("URLs that are told of alarms.")] = ()
+    access_log: Annotated[str | None, _is("A file for the access log, next to this one.")] = None
+    webhooks: Annotated[tuple[WebhookConfig, ...], _is("URLs that get the alarms.")] = ()
     traces: Annotated[TracesConfig | None, _is("OpenTelemetry.")] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], _is("`debug`, `info`, `warning` or `error`.")
