@@ -24,7 +24,7 @@ from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_
 from bot_orch.service.dashboard.plane import plane_of, plane_table
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
-from bot_orch.service.dashboard.savings import SavingsCard
+from bot_orch.service.dashboard.savings import SavingsCards
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
@@ -72,7 +72,7 @@ class _Dashboard:
     def __init__(self, site: Site) -> None:
         self._runtime = site.runtime
         self._readers: dict[str, TimelineReader] = {}  # by tenant
-        self._savings = SavingsCard(site.runtime)
+        self._savings = SavingsCards(site.runtime)
 
     async def index(self, request: Request) -> Reply:
         """``GET /``."""
@@ -142,13 +142,15 @@ class _Dashboard:
             view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
             agents = agent_rows(self._runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
+            savings, prompts = (Safe(""), Safe("")) if timeline.tenant else await self._savings.parts()
             parts = {
                 "tiles": tiles_part(self._runtime, reader, view, timeline=timeline),
                 "kinds": kinds_part(kinds, query),
                 "agents": agents_part(agents, request.query.get("sort", "")),
                 "recent": decisions_part(newest, timeline.agents, now_us, tenant=timeline.tenant),
                 "alarms": alarms_part(timeline, agents, now_us),
-                "savings": Safe("") if timeline.tenant else await self._savings.part(),
+                "savings": savings,
+                "prompts": prompts,
                 "judges": judges_part(self._runtime, timeline.judgements if timeline.partial else None),
             }
             return _Look(parts, charts, agents, kinds=kinds, view=view, timeline=timeline)
