@@ -1,13 +1,15 @@
 """``bot-orch purge`` on PostgreSQL: texts go, decisions and outcomes stay to the last bit, the service goes on."""
 
 import json
+from contextlib import closing
 
 import psycopg
 import pytest
 from service_running import BASE, Running, until
 
 from bot_orch.cli import main
-from bot_orch.log.stores.open import open_log
+from bot_orch.log.archiving import move_events
+from bot_orch.log.stores.open import open_log, open_whole
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
@@ -93,3 +95,24 @@ def test_a_user_is_erased_and_the_rest_replays(database, capsys):
     assert service.post("/v1/decisions", {"task": {"features": [0.5]}}).status == 200
     service.stop()
     assert verified(database)[0] and verified(database)[2] == after[2] + 1
+
+
+def test_archived_events_are_erased_too(database, tmp_path):
+    service = running(database)
+    for number in range(20):
+        user = ("alice", "bob")[number % 2]
+        body = {"task": {"id": f"{user}-{number}", "features": [number / 20]}, "session": user}
+        made = service.post("/v1/decisions", body).json()
+        service.post("/v1/feedback", {"decision_id": made["id"], "reward": number % 2, "id": f"{user}-{number}"})
+    service.stop()
+    with closing(open_log(database)) as log:
+        cut = next(row.time_us for row in log.read(20))
+    assert move_events(database, tmp_path / "archive", cut).record.seq == 20
+    assert main(["purge", database, "--user", "alice"]) == 0
+    assert b"alice" not in stored(database)
+    with closing(open_whole(database)) as log:
+        found, rows = replay(log), list(log.read())
+    assert found.ok and "alice" not in str(rows) and "bob" in str(rows)
+    service = running(database)
+    assert service.get("/v1/admin/state").json()["fingerprint"] == found.fingerprint
+    service.stop()

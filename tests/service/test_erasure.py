@@ -8,6 +8,8 @@ import pytest
 from bot_orch.cli import main
 from bot_orch.core.events import ERASED, AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log import erasure as erasing
+from bot_orch.log.archive import read_rows, read_segment, replace_segments, whole
+from bot_orch.log.archiving import move_events
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_file
 from bot_orch.log.verification import replay
@@ -51,9 +53,9 @@ def path(start, tmp_path):
     return tmp_path / "log.sqlite"
 
 
-def verified(path):
+def verified(path, view=lambda log: log):
     with closing(open_file(path)) as log:
-        return replay(log)
+        return replay(view(log))
 
 
 def events(path, type_):
@@ -155,6 +157,66 @@ def test_a_repeated_start_without_snapshot_comes_to_the_same(path):
     assert main(["purge", str(path), "--user", "alice"]) == 0
     with closing(open_file(path)) as log:
         assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint() == replay(log).fingerprint
+
+
+@pytest.mark.parametrize("killed", [None, "note_archive", "replace_segments"])
+def test_archived_events_are_erased_too(path, tmp_path, start, monkeypatch, killed):
+    folder = tmp_path / "archive"
+    with closing(open_file(path)) as log:
+        cut = next(row.time_us for row in log.read(60))
+    monkeypatch.setattr("bot_orch.log.archiving._ROWS", 25)
+    assert move_events(path, folder, cut).record.seq == 60
+    assert b"alice-task-0" in written(folder)
+    before = verified(path, whole)
+    assert before.ok
+    if killed is not None:
+        with monkeypatch.context() as patched:
+            if killed == "note_archive":
+                patched.setattr(erasing.SqliteLog, killed, stop)
+            else:
+                patched.setattr(erasing, killed, stop_after(2))
+            with pytest.raises(KeyboardInterrupt):
+                erasing.erase(path, erasing.Subject(user="alice"))
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert b"alice" not in written(folder) and b"bob-task-1" in written(folder)
+    assert not holds(path, "alice-task-0") and not holds(path, "alice-key-0") and not (folder / "rewritten").exists()
+    after = verified(path, whole)
+    assert after.ok and after.decisions == before.decisions
+    assert after.fingerprint == folded(path)
+    service = start(CONFIG, database=path)
+    decide(service, 200, "bob", reward=1.0)
+    state = service.get("/v1/admin/state").json()
+    service.stop()
+    again = verified(path, whole)
+    assert again.ok and again.fingerprint == state["fingerprint"]
+
+
+def written(folder):
+    """Refs, keys and bodies of all archived rows."""
+    with_rows = (read_rows(read_segment(path)) for path in sorted(folder.glob("*.parquet")))
+    return b"".join(f"{row.ref} {row.key} ".encode() + row.body for rows in with_rows for row in rows)
+
+
+def folded(path):
+    with closing(open_file(path)) as log:
+        return fold(log).fingerprint()
+
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+
+def stop_after(number):
+    """A version of ``replace_segments`` that is killed at a call."""
+    calls = []
+
+    def replacing(*arguments):
+        calls.append(arguments)
+        if len(calls) >= number:
+            raise KeyboardInterrupt
+        replace_segments(*arguments)
+
+    return replacing
 
 
 def test_control_without_the_note_replay_fails(path, monkeypatch):

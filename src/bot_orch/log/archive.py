@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ __all__ = [
     "parquet",
     "read_rows",
     "read_segment",
+    "replace_segments",
+    "rewrite_segments",
     "segments",
     "spans",
     "whole",
@@ -38,6 +41,7 @@ NOTHING_BEFORE = bytes(32)
 
 _FORMAT = "bot-orch-archive@1"
 _META = b"bot_orch"
+_REWRITTEN = "rewritten"
 _NAME = re.compile(r"events-(\d{12,})-(\d{12,})\.parquet\Z")
 _REMEDY = "restore the file from a backup"
 _COLUMNS = ("seq", "time_us", "kind", "ref", "body", "key", "digest")
@@ -164,6 +168,40 @@ def segments(folder: Path, record: ArchiveRecord) -> list[Segment]:
         problem = f"{folder} holds the archive of another log"
         raise InvalidInputError("archive", problem, f"this log's was in {record.folder}")
     return found
+
+
+def rewrite_segments(folder: Path, record: ArchiveRecord, changed: Mapping[int, Row]) -> ArchiveRecord:
+    """Write the files with changed rows, and all that follow them, to a folder inside; returns the new end.
+
+    The log is to note that end before :func:`replace_segments` puts the files in place.
+    """
+    target = folder / _REWRITTEN
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(mode=0o700)
+    digest = NOTHING_BEFORE
+    for segment in segments(folder, record):
+        touched = segment.before != digest or any(segment.first <= seq <= segment.last for seq in changed)
+        if touched:
+            rows = [changed.get(row.seq, row) for row in read_rows(segment)]
+            digest = write_segment(target, rows, digest).digest
+        else:
+            digest = segment.digest
+    _sync(folder)
+    return record._replace(digest=digest)
+
+
+def replace_segments(folder: Path, record: ArchiveRecord) -> None:
+    """Put rewritten files in place if the log has noted their end, and remove them otherwise."""
+    target = folder / _REWRITTEN
+    if not target.is_dir():
+        return
+    files = [*spans(target).values()]
+    # a run that was killed has moved the first ones: the last one is moved last
+    if files and read_segment(files[-1]).digest == record.digest:
+        for path in files:
+            path.replace(folder / path.name)
+        _sync(folder)
+    shutil.rmtree(target)
 
 
 class WholeLog(Log):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,16 +19,15 @@ from typing import Any, NamedTuple
 
 from bot_orch.clock import SystemClock
 from bot_orch.core.events import ERASED, DecisionMade, Event, FeedbackGiven, Noted, TaskEnded, TaskRecord, TaskSubmitted
-from bot_orch.errors import InvalidInputError
-from bot_orch.log.archive import whole
+from bot_orch.log.archive import replace_segments, rewrite_segments, whole
 from bot_orch.log.events import encode_event
 from bot_orch.log.ids import inside, tenant_of
 from bot_orch.log.ledger import Ledger, fold
-from bot_orch.log.log import Row
+from bot_orch.log.log import ArchiveRecord, Log, Row
 from bot_orch.log.purging import TextIndex, text_index, texts_of
 from bot_orch.log.stores.open import open_unused, open_url
 from bot_orch.log.stores.postgres.log import PostgresLog
-from bot_orch.log.stores.postgres.rewrite import rewrite
+from bot_orch.log.stores.postgres.rewrite import removal, rewrite
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
 __all__ = ["Erased", "Subject", "erase", "held"]
@@ -99,21 +99,39 @@ def erase(path: str | Path, subject: Subject) -> Erased:
     """Erase the ended decisions of a subject, with their reports and tasks; refused while a service uses the log."""
     log = open_unused(path)
     try:
+        record = log.archived()
+        if record is not None:
+            replace_segments(Path(record.folder), record)  # of a run that was killed
         ledger = fold(log)
-        _check_archive(log, subject)
-        found = _find(log, ledger, subject)
+        found = _find(whole(log), ledger, subject)
         if not found.rows:
             return Erased(kept=found.kept, held=held(ledger))
         ledger.forget(found.decisions, found.sessions | found.runs)
         _append(log, path, _note(log, ledger, found))
-        keys = [row.seq for row in found.rows]
+        end = 0 if record is None else record.seq
+        rows, keys = [row for row in found.rows if row.seq > end], [row.seq for row in found.rows]
         if isinstance(log, PostgresLog):
-            rewrite(log, found.rows, keys)
+            rewrite(log, rows, keys)
         else:
-            log.rewrite(found.rows, keys)
+            log.rewrite(rows, keys)
+        if record is not None and len(rows) < len(found.rows):
+            _rewrite_archive(log, record, {row.seq: row for row in found.rows if row.seq <= end})
     finally:
         log.close()
     return Erased(Counter(row.kind for row in found.rows), found.kept, held(ledger))
+
+
+def _rewrite_archive(log: SqliteLog | PostgresLog, record: ArchiveRecord, changed: Mapping[int, Row]) -> None:
+    """Empty rows in the files of the archive; the state that it ends with goes, the note's is newer."""
+    folder = Path(record.folder)
+    end = rewrite_segments(folder, record, changed)
+    with removal(log) as target:
+        target.note_archive(end, b"")
+    if isinstance(log, SqliteLog):
+        log.rewrite([])  # overwrites the old state in free pages
+    else:
+        rewrite(log, [])
+    replace_segments(folder, end)
 
 
 def held(ledger: Ledger) -> list[tuple[str, tuple[int, ...], str]]:
@@ -128,19 +146,7 @@ def held(ledger: Ledger) -> list[tuple[str, tuple[int, ...], str]]:
     ]
 
 
-def _check_archive(log: SqliteLog | PostgresLog, subject: Subject) -> None:
-    """Refuse while archived events are of the subject."""
-    record = log.archived()
-    for row in () if record is None else whole(log).read():
-        if record is None or row.seq > record.seq:
-            return
-        event = row.event() if row.holds(DecisionMade) else None
-        if isinstance(event, DecisionMade) and event.engine != ERASED and subject.made(row, event):
-            problem = f"has decisions of them in the archive {record.folder}, which is not changed"
-            raise InvalidInputError("log", problem, "copy the log to PostgreSQL, archive included, and purge the copy")
-
-
-def _find(log: SqliteLog | PostgresLog, ledger: Ledger, subject: Subject) -> _Found:
+def _find(log: Log, ledger: Ledger, subject: Subject) -> _Found:
     found, index = _Found(), text_index(log)
     for row in log.read():
         if row.holds(DecisionMade):
@@ -194,7 +200,7 @@ def _emptied(row: Row, event: Event, found: _Found, *, index: TextIndex) -> Row 
 def _note(log: SqliteLog | PostgresLog, ledger: Ledger, found: _Found) -> Row:
     """The note that fold and replay go on from."""
     last, time_us = log.last()
-    notes = (row.event() for row in log.about(ERASED))
+    notes = (row.event() for row in whole(log).about(ERASED))
     firsts = [int(each.data["first"]) for each in notes if isinstance(each, Noted)]
     state = base64.b85encode(ledger.snapshot().body).decode()
     data: dict[str, Any] = {"first": min([found.first, *firsts]), "decisions": len(found.decisions), "state": state}

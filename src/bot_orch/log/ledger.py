@@ -342,10 +342,14 @@ def _start(log: Log, upto: int | None) -> Ledger:
 
     One that another release wrote is passed over: its engine may have learned differently. So is one of another log.
     """
-    base = log.base()
+    base, found = log.base(), erasure(log)
+    if found is not None and upto is not None and found[0].seq > upto:
+        found = None
     for snapshot in filter(None, (log.snapshot(), base)):
         if upto is not None and snapshot.seq > upto:
             continue
+        if found is not None and snapshot.seq < found[0].seq:
+            break
         try:
             ledger = Ledger.load(snapshot)
             row = log.row(snapshot.seq)
@@ -355,8 +359,7 @@ def _start(log: Log, upto: int | None) -> Ledger:
             _log.warning("snapshot passed over", extra={"fields": {"seq": snapshot.seq, "detail": str(error)}})
         else:
             return ledger
-    found = erasure(log)
-    return Ledger() if found is None or (upto is not None and found[0].seq > upto) else found[1]
+    return Ledger() if found is None else found[1]
 
 
 def snapshot_due(ledger: Ledger, saved_seq: int, *, every: int, tail_s: float, cost_s: float) -> bool:
