@@ -111,7 +111,7 @@ def test_least_dollars_within_a_loss_of_quality(start, tmp_path):
         service = start(
             text(router, left="eighty", right="eighty_two", prices=prices), database=tmp_path / f"{within}.sqlite"
         )
-        shares[within] = chats(service, 160)[80:].count("left") / 80
+        shares[within] = chats(service, 400)[300:].count("left") / 100
         service.stop()
     assert shares[0.05] >= 0.75
     assert shares[0.001] <= shares[0.05] - 0.3
