@@ -12,6 +12,7 @@ import pytest
 from listed_models import KEY, endpoint
 from service_running import PATIENCE_S, free_port
 
+from bot_orch.agents.prices import price_of, shipped_prices
 from bot_orch.cli import main
 from bot_orch.cli import quickstart as command
 from bot_orch.log import outcomes_in
@@ -78,6 +79,20 @@ def test_without_endpoints_the_agents_are_simulated(start, tmp_path):
     saved = 0.019 * asked.count("small")
     assert len(asked) == 3 and f"saved so far: ${saved:.4f} of the $0.0600 that large-model asks" in out
     assert {each.kind for each in load_config(tmp_path / "bot-orch.yaml").agents} == {"simulated"}
+
+
+def test_models_of_known_providers_have_their_list_prices(tmp_path):
+    """Others have none: a model of the same name at another host may cost anything."""
+    url = "https://api.openai.com/v1"
+    known = found.EndpointFound("openai", "openai", url, key="K", models=("gpt-4o-mini", "gpt-4o"))
+    local = found.EndpointFound("local", "openai", "http://127.0.0.1:9/v1", models=("gpt-4o",), private=True)
+    path = tmp_path / "bot-orch.yaml"
+    path.write_text(configuration([known, local], file=path.name))
+    prices = {each.id: each.price for each in load_config(path, environment={"K": KEY}).agents}
+    for name in known.models:
+        listed = price_of(url, name, shipped_prices())
+        assert prices[name]["output_usd_per_million"] == listed.output_usd_per_million > 0.0
+    assert not prices["local-gpt-4o"]
 
 
 def test_simulated_agents_can_be_asked_for(start, monkeypatch):
