@@ -1,16 +1,18 @@
 """``bot-orch purge --tenant / --user / --before``: a person's decisions are emptied; the rest replays, bit for bit."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bot_orch.cli import main
-from bot_orch.core.events import ERASED, AttemptEnded, DecisionMade, FeedbackGiven
+from bot_orch.core.events import ERASED, AttemptEnded, DecisionMade, FeedbackGiven, Noted
 from bot_orch.log import erasure as erasing
 from bot_orch.log.archive import read_rows, read_segment, replace_segments, whole
 from bot_orch.log.archiving import move_events
 from bot_orch.log.ledger import fold
+from bot_orch.log.log import Row
 from bot_orch.log.stores.open import open_file
 from bot_orch.log.verification import replay
 
@@ -159,6 +161,27 @@ def test_a_repeated_start_without_snapshot_comes_to_the_same(path):
         assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint() == replay(log).fingerprint
 
 
+def test_notes_about_answers_lose_ids_and_messages(path):
+    with closing(open_file(path)) as log:
+        rows, keys = list(log.read()), list(log.keys())
+    of = {row.ref: row for row in rows if isinstance(event := row.event(), DecisionMade) and event.session == "s-alice"}
+    ref = next(iter(of))
+    with closing(open_file(path, writing=True)) as log:
+        seq, time_us = log.last()
+        said = (
+            Noted("answer", ref, {"reasons": "alice failed", "steps": 2}),
+            Noted("completion", ref, {"id": "alice-1"}),
+        )
+        log.append([Row.of(seq + n, time_us + n, note, ref, key=f"k{n}", digest=b"") for n, note in enumerate(said, 1)])
+        log.commit()
+    assert main(["purge", str(path), "--user", "alice"]) == 0
+    with closing(open_file(path)) as log:
+        notes = [row.event().data for row in log.about(ref) if isinstance(row.event(), Noted)]
+        left = list(log.keys())
+    assert notes == [{"reasons": "", "steps": 2}, {"id": ""}]
+    assert not {key for _, key, _ in left} & {"k1", "k2"} and len(left) < len(keys)
+
+
 @pytest.mark.parametrize("killed", [None, "note_archive", "replace_segments"])
 def test_archived_events_are_erased_too(path, tmp_path, start, monkeypatch, killed):
     folder = tmp_path / "archive"
@@ -224,6 +247,24 @@ def test_control_without_the_note_replay_fails(path, monkeypatch):
     assert main(["purge", str(path), "--user", "alice"]) == 0
     found = verified(path)
     assert found.mismatches or found.damaged
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of"),
+    [
+        (erasing.Subject(tenant="acme"), {"acme"}),
+        (erasing.Subject(tenant="acme", user="ann"), {"acme"}),
+        (erasing.Subject(user="ann"), {"acme", ""}),
+        (erasing.Subject(tenant="acme", user="bob"), set()),
+        (erasing.Subject(tenant="acm"), set()),
+    ],
+)
+def test_a_tenant_and_the_users_of_a_tenant(path, wanted, of):
+    with closing(open_file(path)) as log:
+        row = next(row for row in log.read() if isinstance(row.event(), DecisionMade))
+    made = replace(row.event(), tags=(), session="ann")
+    theirs = replace(made, id=f"acme:{made.id}", session="acme:ann")
+    assert {tenant for tenant, each in (("", made), ("acme", theirs)) if wanted.made(row, each)} == of
 
 
 @pytest.mark.parametrize(

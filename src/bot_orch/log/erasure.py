@@ -33,6 +33,7 @@ from bot_orch.log.stores.sqlite.log import SqliteLog
 __all__ = ["Erased", "Subject", "erase", "held"]
 
 _SESSION = "session.decision"
+_SAID = frozenset({"id", "reasons"})  # of notes about answers: the id that the provider gave, messages of checks
 _HELD = {
     "near_x": "rows of features, of decisions that were not erased",
     "context_codes": "rows of hashed words, of decisions that were not erased",
@@ -191,6 +192,9 @@ def _emptied(row: Row, event: Event, found: _Found, *, index: TextIndex) -> Row 
         return row._replace(body=encode_event(replace(event, output="", error="")))
     if isinstance(event, Noted) and event.topic == _SESSION and event.data.get("decision") in found.decisions:
         return row._replace(ref="", body=encode_event(Noted(_SESSION, "")))
+    if isinstance(event, Noted) and event.ref in found.decisions and not _SAID.isdisjoint(event.data):
+        less = {name: "" if name in _SAID else value for name, value in event.data.items()}
+        return row._replace(body=encode_event(replace(event, data=less)))
     if isinstance(event, Noted) and event.topic == ERASED and found.decisions:
         return row._replace(body=encode_event(replace(event, data={**event.data, "state": ""})))
     text = texts_of(row, event, index, found.ids)
