@@ -193,8 +193,8 @@ def _emptied(row: Row, event: Event, found: _Found, *, index: TextIndex) -> Row 
     if isinstance(event, Noted) and event.topic == _SESSION and event.data.get("decision") in found.decisions:
         return row._replace(ref="", body=encode_event(Noted(_SESSION, "")))
     if isinstance(event, Noted) and event.ref in found.decisions and not _SAID.isdisjoint(event.data):
-        less = {name: "" if name in _SAID else value for name, value in event.data.items()}
-        return row._replace(body=encode_event(replace(event, data=less)))
+        data = {name: "" if name in _SAID else value for name, value in event.data.items()}
+        return row._replace(body=encode_event(replace(event, data=data)))
     if isinstance(event, Noted) and event.topic == ERASED and found.decisions:
         return row._replace(body=encode_event(replace(event, data={**event.data, "state": ""})))
     text = texts_of(row, event, index, found.ids)
