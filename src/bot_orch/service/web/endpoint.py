@@ -206,7 +206,7 @@ class RouteSpec:
     face
         Makes the face for a type of body: API or page.
     tenants
-        Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
+        Whether tokens of a tenant are answered; by default unless the scope is ``admin`` or ``metrics``.
     everywhere
         Whether every process of a service answers it, for itself and the others, even if it does not own the default
         router.
@@ -252,7 +252,7 @@ class Endpoint:
         self._handler, self._route, self._scope = spec.handler, spec.path, spec.scope
         self._face, self._watch, self._large = spec.face(spec.body), spec.watch, spec.large
         self._decides, self._carried = spec.body is not None and spec.scope == "decide", spec.carried
-        self._tenants = spec.scope != "admin" if spec.tenants is None else spec.tenants
+        self._tenants = spec.scope not in ("admin", "metrics") if spec.tenants is None else spec.tenants
         self._local = not site.prefix and (spec.everywhere or spec.scope is None)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
