@@ -114,6 +114,8 @@ WITHOUT_IDS_OF_TENANTS = {
     "/v1/admin/agents/{id}/reset",
     "/v1/admin/agents/{id}/drain",
     "/v1/admin/agents/{id}/resume",
+    "/v1/admin/keys/{id}/rotate",
+    "/v1/admin/keys/{id}/revoke",
     "/dashboard/{chart}.csv",
     "/static/{name}",
 }
