@@ -108,6 +108,7 @@ SETTINGS = {
     "guarantee": None,
     "ids": "derived",
 }
+TABLE = {"features": None, "tasks": None, "weight": 1.0, "answers": None}
 STEP = {"seen": (), "attempts": 1, "combine": "vote"}
 #: By class: arguments of the constructor that fit, and methods with arguments that fit.
 CASES = {
@@ -213,7 +214,7 @@ CASES = {
         "is_silent": method("is_silent", decision_id="x"),
         "round_of": method("round_of", decision_id="x"),
         "kind_of": method("kind_of", task=Task()),
-        "learn_from": method("learn_from", evaluations={"a": [1.0]}, features=None, tasks=None, weight=1.0, most=10.0),
+        "learn_from": method("learn_from", evaluations={"a": [1.0]}, **TABLE, most=10.0),
         "load": loaded,
         "meaning": method("meaning", outcome=Outcome.completed(1.0)),
         "multipliers": method("multipliers", task=Task()),
@@ -223,7 +224,7 @@ CASES = {
         "observe_all": on_pending("observe_all", rewards={"a": 1.0, "b": 0.0}),
         "observe_output": on_pending("observe_output", output=Labels([0.5, 0.5])),
         "observe_usage": on_pending("observe_usage", cost_usd=0.1, elapsed_s=1.0, first_token_s=0.5),
-        "read_evaluations": method("read_evaluations", evaluations={"a": [1.0]}, features=None, tasks=None, weight=1.0),
+        "read_evaluations": method("read_evaluations", evaluations={"a": [1.0]}, **TABLE),
         "reconfigure": reconfigured,
         "remove_agent": method("remove_agent", agent_id="a"),
         "start_afresh": method("start_afresh", agent_id="a", keep=""),
@@ -257,7 +258,7 @@ CASES = {
         "expire": method("expire"),
         "fingerprint": method("fingerprint"),
         "history": method("history"),
-        "learn_from": method("learn_from", evaluations={"a": [1.0]}, features=None, tasks=None, weight=1.0, most=10.0),
+        "learn_from": method("learn_from", evaluations={"a": [1.0]}, **TABLE, most=10.0),
         "load": loaded,
         "observe": on_pending("observe", outcome=Outcome.completed(1.0), audit=False, default=False),
         "observe_all": on_pending("observe_all", rewards={"a": 1.0, "b": 0.0}),

@@ -103,6 +103,8 @@ ARGUMENTS = {
     "learn_from.tasks": (lambda v: learned(tasks=v), "tasks", {"none"}),
     "learn_from.weight": (lambda v: learned(weight=v), "weight", {"half", "two", "list"}),
     "learn_from.most": (lambda v: learned(most=v), "most", {"two", "none"}),
+    "learn_from.answers": (lambda v: learned(answers=v), "answers", {"none"}),
+    "learn_from.answers.label": (lambda v: learned(answers={"label": v}), "answers.label", set()),
     "add_agent": (lambda v: Orchestrator(["a"]).add_agent(v), "agent.id", {"text"}),
     "remove_agent": (lambda v: Orchestrator(["a", "b"]).remove_agent(v), "agent.id", set()),
     "from_json": (Orchestrator.from_json, ("text", "state"), set()),

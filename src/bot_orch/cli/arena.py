@@ -67,6 +67,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="with --attempts: show of every answer whether its reward is at least one half, an upper bound",
     )
     parser.add_argument(
+        "--warm-start",
+        type=int,
+        default=0,
+        metavar="ROWS",
+        help="with --attempts: also begin with all outcomes and answers of so many rows, which nobody plays",
+    )
+    parser.add_argument(
         "--patience",
         choices=("learned", "half"),
         default="learned",
@@ -105,6 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_counts(arguments, ("seeds", "jobs", "rounds", "at_most", "attempts"))
     if arguments.truthful_check and arguments.attempts == 1:
         raise InvalidInputError("--truthful-check", "has no effect with one attempt", "pass --attempts 2 or more")
+    if arguments.warm_start < 0:
+        raise InvalidInputError("--warm-start", f"is {arguments.warm_start}", "pass how many rows, 0 or more")
     if arguments.latency_target is not None and not 0.0 < arguments.latency_target < math.inf:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
@@ -115,6 +124,9 @@ def run(arguments: argparse.Namespace) -> int:
     paths = _found(arguments.paths)
     if arguments.attempts > 1 and _looks_at_answers(arguments, paths):
         return _run_answers(arguments, paths)
+    if arguments.warm_start:
+        remedy = "pass --attempts 2 or more, and sets with signal, answer or check"
+        raise InvalidInputError("--warm-start", "has no effect on rounds that look at no answers", remedy)
     plan = ArenaPlan(
         paths,
         entrants,
@@ -170,6 +182,7 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
         seeds=arguments.seeds,
         rounds=arguments.rounds or arguments.at_most,
         truthful=arguments.truthful_check,
+        evaluated=arguments.warm_start,
         tell=print,
     )
     print(f"table:   {table}")  # noqa: T201

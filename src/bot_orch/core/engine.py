@@ -31,6 +31,7 @@ from bot_orch.core.context import with_context
 from bot_orch.core.restarts import Restarts, with_probation
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import dense, fitted
+from bot_orch.core.warm import Evaluations
 from bot_orch.numerics.choice import mixed_draw
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.uniform import Uniform
@@ -455,10 +456,17 @@ class Engine:
         )
         self.pacing.learn(parts, agent, means, usage=usage, estimate=None, before=None, seen=True)
 
-    def see_evaluations(self, parts: Parts, rewards: Floats, weight: Floats | float) -> None:
-        """Learn rewards of the agents (n, M), NaN where missing, for a constraint of quality."""
+    def see_evaluations(self, parts: Parts, given: Evaluations) -> None:
+        """Learn the rewards of evaluations for a constraint of quality, and the dollars that their answers cost."""
         if self.pacing is not None and self.pacing.frugality is not None:
-            self.pacing.frugality.teach(parts["evidence"], rewards, weight)
+            self.pacing.frugality.teach(parts["evidence"], given.rewards, given.weight)
+        paid = (given.answers or {}).get("cost_usd")
+        if paid is None:
+            return
+        for row, agent in np.argwhere(np.isfinite(paid) & (np.asarray(given.weight) > 0.0)[:, None]):
+            context = None if given.features is None else given.features[row]
+            learned = Details(cost_usd=np.asarray(paid[row, agent]))
+            self._learn_means(parts, np.array(agent), learned, context=self._fitting(context))
 
     def expected_usage(self, parts: Parts, price: Floats | None) -> dict[str, Floats]:
         """Mean dollars, times and shares of late outcomes, ``batch + (M,)`` each, where they are used."""

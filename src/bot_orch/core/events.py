@@ -340,6 +340,7 @@ class EvaluationsGiven:
 
     ``rewards`` holds rows of little-endian doubles, one per agent, NaN where missing; ``features`` rows of ``width``
     numbers; ``weight`` one number per row. ``encoder`` is the version of the one whose numbers end the features.
+    ``answers`` holds, by name, rows as ``rewards`` has them; None without answers.
     """
 
     kind: ClassVar[str] = "evaluations@1"
@@ -351,13 +352,18 @@ class EvaluationsGiven:
     width: int = 0
     most: float = 1000.0
     encoder: str = ""
+    answers: dict[str, bytes] | None = None
 
     def evaluations(self) -> Evaluations:
         """Convert to evaluations for the orchestrator."""
         rewards = np.frombuffer(self.rewards, dtype="<f8").reshape(-1, len(self.agents))
         features = np.frombuffer(self.features, dtype="<f8").reshape(len(rewards), -1) if self.width else None
         weight = np.frombuffer(self.weight, dtype="<f8")
-        return Evaluations(self.agents, rewards, features, weight=weight, encoded=self.encoder)
+        answers = {
+            name: np.frombuffer(cells, dtype="<f8").reshape(rewards.shape)
+            for name, cells in (self.answers or {}).items()
+        }
+        return Evaluations(self.agents, rewards, features, weight=weight, encoded=self.encoder, answers=answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,6 +537,7 @@ def record_evaluations(given: Evaluations, most: float) -> EvaluationsGiven:
         0 if features is None else features.shape[1],
         most,
         given.encoded,
+        None if given.answers is None else {name: v.astype("<f8").tobytes() for name, v in given.answers.items()},
     )
 
 

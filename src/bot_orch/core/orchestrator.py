@@ -69,6 +69,7 @@ from bot_orch.core.warm import (
     fit_features,
     most_lessons,
     teach,
+    with_answers,
 )
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, PriceWarning, UnknownDecisionError, require_type
@@ -970,10 +971,12 @@ class Orchestrator:
         tasks: Sequence[Task] | None = None,
         weight: Any = 1.0,
         most: float | None = None,
+        answers: Mapping[str, Any] | None = None,
     ) -> int:
         """Warm start: teach the policy evaluations of the agents. Returns how many outcomes they were taught as.
 
-        The mean rewards of a constraint of quality learn them too.
+        The mean rewards of a constraint of quality learn them too; with ``answers``, so do rounds of several steps and
+        expected dollars.
 
         The policy keeps a second state without the lessons, which makes 10 % of the decisions at first. If the taught
         state predicts rewards worse than the other one, it is dropped (:class:`~bot_orch.core.warm.WarmStart`).
@@ -991,6 +994,9 @@ class Orchestrator:
         most
             Outcomes per agent at most; with more evaluations than that, all weights are scaled down. None for 1000, or
             50 000 divided by the number of agents if that is more.
+        answers
+            What the answers told, by name as in :class:`~bot_orch.Answer`: ``signal``, ``check``, ``label``, ``key``
+            or ``cost_usd``; each a matrix (rows, agents) or lists by agent, NaN or None where missing.
 
         Examples
         --------
@@ -1001,24 +1007,35 @@ class Orchestrator:
         'large'
         """
         most = most_lessons(most, len(self.agents))
-        given = self.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
+        given = self.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight, answers=answers)
         settings, given = fit_features(self.settings, given, first=self._fresh)
+        if given.answers is not None and not settings.team:
+            settings = replace(settings, team=True)
         engine = self._engine if settings is self.settings else Engine(settings)
         state, t, d = self._parts_of(engine)["policy"], self._state.rounds + 1, settings.context_width
         taught = teach(engine.policy, state, given, t=t, n_features=d, most=most)
         self._use(engine)  # inputs are valid: no error after this line
         self._adopt(taught)
-        engine.see_evaluations(self._state.parts, given.rewards, given.weight)
+        engine.see_evaluations(self._state.parts, given)
+        if given.answers is not None:
+            rounds.teach(self._state.parts["team"], given, most)
         if self._applied is not None:
             self._applied.lessons = taught.lessons
         return taught.lessons
 
     def read_evaluations(
-        self, evaluations: Any, *, features: Any = None, tasks: Sequence[Task] | None = None, weight: Any = 1.0
+        self,
+        evaluations: Any,
+        *,
+        features: Any = None,
+        tasks: Sequence[Task] | None = None,
+        weight: Any = 1.0,
+        answers: Mapping[str, Any] | None = None,
     ) -> Evaluations:
         """Convert the arguments of :meth:`learn_from` to one value, with texts encoded, as stored in the log."""
         known = None if tasks is None else encoded_tasks(tasks, self.settings, first=self._fresh)
-        return as_evaluations(evaluations, self.agents, features=features, tasks=known, weight=weight)
+        given = as_evaluations(evaluations, self.agents, features=features, tasks=known, weight=weight)
+        return given if answers is None else with_answers(given, answers)
 
     @exclusive
     def reconfigure(self, settings: Settings, agents: Iterable[Agent], *, keep_learned: bool = True) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,7 @@ from bot_orch.core.engine import Engine, Proposal
 from bot_orch.core.roster import Roster
 from bot_orch.core.state import State
 from bot_orch.core.teams import COMBINE_RULES, CombineRule, Seen
-from bot_orch.core.warm import WarmStart
+from bot_orch.core.warm import Evaluations, WarmStart, label_number, row_lessons
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Choice
@@ -35,6 +34,7 @@ __all__ = [
     "learn_loss",
     "numbered",
     "stepped",
+    "teach",
     "wanted",
 ]
 
@@ -78,7 +78,7 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
             each.decision,
             each.signal,
             each.check,
-            None if each.label is None else _label(each.label),
+            None if each.label is None else label_number(each.label),
             None if each.key is None else keys.setdefault(each.key, len(keys)),
             None,
             each.cost_usd,
@@ -88,12 +88,6 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
         for each in wanted.seen
     )
     return replace(wanted, seen=seen)
-
-
-def _label(label: str | int) -> int:
-    if isinstance(label, int) and abs(label) < 2**31:
-        return int(label)
-    return zlib.crc32(str(label).encode())
 
 
 def begun(engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: Round) -> tuple[Floats, Choice] | None:
@@ -230,6 +224,15 @@ def learn(state: State, roster: Roster, decision: Decision, reward: float) -> No
     if all(each.agent in roster.index for each in decision.answers):
         delivered = [each.agent for each in decision.answers].index(decision.agent)
         teams.learn(state.parts["team"], _seen(decision.answers, roster), delivered=delivered, reward=reward)
+
+
+def teach(team: Arrays, given: Evaluations, most: float) -> None:
+    """Learn evaluated answers: the agents of a row form pairs at random, by a fixed seed."""
+    rng, known = np.random.default_rng(0), np.isfinite(given.rewards)
+    for row in row_lessons(given, most).tolist():
+        agents = rng.permutation(np.flatnonzero(known[row])).tolist()
+        seen = teams.see_all(given.answers_of(row, agents), agents)
+        teams.teach(team, seen, given.rewards[row, agents])
 
 
 def learn_earning(state: State, roster: Roster, steps: Sequence[Decision], reward: float) -> None:

@@ -61,6 +61,7 @@ __all__ = [
     "learn_loss",
     "next_step",
     "see_all",
+    "teach",
 ]
 
 CombineRule = Literal["vote", "surest", "central"]
@@ -450,6 +451,26 @@ def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
         _learn_alone(state, seen, view, position, float(target[position]))
         if len(seen.at) > 1 and (seen.exclusive or not math.isnan(known[position])):
             _learn_beside(state, seen, view, position, float(target[position]))
+
+
+def teach(state: Arrays, seen: Seen, rewards: Floats) -> None:
+    """Learn evaluated answers to one task, all with rewards, as rounds of two agents in the order of ``seen``.
+
+    Every answer counts once, as the first or the second of a round, with the verdicts on both. They tell nothing of the
+    policy's estimates: the trust in the context begins as it does without them.
+    """
+    answered = np.maximum(state["answered"], 1.0)
+    for begin in range(0, len(seen.at), 2):
+        pair = np.arange(begin, min(begin + 2, len(seen.at)))
+        for end in range(1, len(pair) + 1):
+            hear(state, _part(seen, pair[:end]))
+        both = _part(seen, pair)
+        view = _view(state, both)
+        for position, reward in enumerate(rewards[pair].tolist()):
+            _learn_alone(state, both, view, position, reward)
+            if len(pair) > 1:
+                _learn_beside(state, both, view, position, reward)
+    state["answered"] = np.minimum(state["answered"], answered)
 
 
 def learn_loss(state: Arrays, agent: int) -> None:

@@ -128,10 +128,19 @@ class LoggedOrchestrator:
         raise InvalidInputError("rewards", "of all agents cannot be logged", "use observe, or a Router without path")
 
     def learn_from(
-        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
+        self,
+        evaluations: Any,
+        *,
+        features: Any = None,
+        tasks: Any = None,
+        weight: Any = 1.0,
+        most: float | None = None,
+        answers: Any = None,
     ) -> int:
         """See :meth:`bot_orch.Orchestrator.learn_from`; the log stores the numbers."""
-        given = self.orchestrator.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
+        given = self.orchestrator.read_evaluations(
+            evaluations, features=features, tasks=tasks, weight=weight, answers=answers
+        )
         self._write(record_evaluations(given, most_lessons(most, len(given.agents))), "")
         return self._ledger.applied.lessons
 

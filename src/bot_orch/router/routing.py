@@ -283,7 +283,14 @@ class Router:
             oldest = next(iter(self._made_us))
 
     def learn_from(
-        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
+        self,
+        evaluations: Any,
+        *,
+        features: Any = None,
+        tasks: Any = None,
+        weight: Any = 1.0,
+        most: float | None = None,
+        answers: Any = None,
     ) -> int:
         """Warm start, see :meth:`bot_orch.Orchestrator.learn_from`; ``evaluations`` may also be the path of a log."""
         if isinstance(evaluations, str | Path):
@@ -291,7 +298,9 @@ class Router:
 
             evaluations = outcomes_in(evaluations, among=self.agents)
         with self._changing():
-            return self._kept.learn_from(evaluations, features=features, tasks=tasks, weight=weight, most=most)
+            return self._kept.learn_from(
+                evaluations, features=features, tasks=tasks, weight=weight, most=most, answers=answers
+            )
 
     def history(self) -> RecentRounds:
         """Recent rounds, one row each; ``history().frame()`` is a DataFrame."""

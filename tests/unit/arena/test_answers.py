@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bot_orch.cli.main import main
+from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.arena.answers import RowAnswers, read_answers
 
@@ -48,8 +49,36 @@ def test_the_command_compares_with_single_choice_chains_and_votes(path, tmp_path
     assert 1.0 <= rows["auto, 2 attempts", "asked"] <= 2.0
 
 
+def test_a_warm_start_is_taught_rows_that_nobody_plays(path, tmp_path, monkeypatch):
+    given, played = [], []
+    learn, show = Orchestrator.learn_from, RowAnswers.ask
+
+    def learn_from(self, evaluations):
+        given.append(evaluations)
+        return learn(self, evaluations)
+
+    def ask(self, agent, decision=""):
+        played.append(self.row)
+        return show(self, agent, decision)
+
+    monkeypatch.setattr(Orchestrator, "learn_from", learn_from)
+    monkeypatch.setattr(RowAnswers, "ask", ask)
+    options = ["--attempts", "2", "--seeds", "1", "--warm-start", "280", "--out", str(tmp_path / "o")]
+    assert main(["arena", str(path), *options]) == 0
+    assert "auto, 2, warm start" in (tmp_path / "o" / "arena.csv").read_text()
+    side, (table,) = read_answers(path), given
+    rows = [int(np.flatnonzero((side.signal == row).all(axis=1))[0]) for row in table.answers["signal"]]
+    assert len(set(rows)) == 280 and len(set(played)) == 20 and set(played).isdisjoint(rows)
+    assert np.array_equal(table.answers["label"], side.answer[rows]) and np.isnan(table.answers["check"]).all()
+
+
 def test_options_without_effect_are_refused(path, tmp_path, capsys):
     assert main(["arena", str(path), "--truthful-check", "--out", str(tmp_path / "o")]) == 2
+    assert main(["arena", str(path), "--warm-start", "9", "--out", str(tmp_path / "o")]) == 2
+    assert "--warm-start: has no effect" in capsys.readouterr().err
+    for rows in ("-1", "299"):
+        assert main(["arena", str(path), "--attempts", "2", "--warm-start", rows, "--out", str(tmp_path / "o")]) == 2
+        assert "--warm-start" in capsys.readouterr().err
     assert main(["arena", str(path), "--attempts", "2", "--budget", "1", "--out", str(tmp_path / "o")]) == 2
     assert "--budget" in capsys.readouterr().err
 

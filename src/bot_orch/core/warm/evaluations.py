@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -10,9 +12,13 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
-from bot_orch.types import Task
+from bot_orch.types import Answer, Task
 
-__all__ = ["Evaluations", "as_evaluations", "check_tasks"]
+__all__ = ["Evaluations", "as_evaluations", "check_tasks", "label_number", "with_answers"]
+
+#: What a table may say of the answers of agents.
+_ANSWERS = ("signal", "check", "label", "key", "cost_usd")
+_LABELS = "pass a whole number or a text per row and agent, None where missing"
 
 _FORMS = (
     "pass rewards by agent ({'a': [...], 'b': [...]}), a matrix (rows, agents), a DataFrame, or records with agent and "
@@ -36,6 +42,9 @@ class Evaluations:
         How many outcomes a row counts for, (n,), or one number for all.
     encoded
         Version of the encoder whose numbers end the features, as in :class:`~bot_orch.Task`; empty without texts.
+    answers
+        What the answers told, by name as in :class:`~bot_orch.Answer`: ``signal``, ``check``, ``label``, ``key``,
+        ``cost_usd``, (n, M) each, NaN where missing, labels and keys as numbers; None without answers.
 
     Examples
     --------
@@ -49,6 +58,7 @@ class Evaluations:
     _: KW_ONLY
     weight: Floats | float = 1.0
     encoded: str = ""
+    answers: Mapping[str, Floats] | None = None
 
     def __post_init__(self) -> None:
         rewards = _numbers("evaluations", self.rewards, _FORMS)
@@ -68,6 +78,8 @@ class Evaluations:
         ):
             raise InvalidInputError("weight", f"is {self.weight!r}", "pass one number, or one per row, 0 or more")
         object.__setattr__(self, "weight", np.broadcast_to(weight, (n,)))
+        answers = {name: _answer_cells(name, values, (n, m)) for name, values in (self.answers or {}).items()}
+        object.__setattr__(self, "answers", answers or None)
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -81,9 +93,25 @@ class Evaluations:
         for name in self.agents:
             if name not in agents:
                 raise UnknownAgentError(f"evaluations.{name}", "is no agent", f"choose from {tuple(agents)}")
-        rewards = np.full((len(self), len(agents)), np.nan)
-        rewards[:, [list(agents).index(name) for name in self.agents]] = self.rewards
-        return replace(self, agents=tuple(agents), rewards=rewards)
+        places = [list(agents).index(name) for name in self.agents]
+
+        def spread(values: Floats) -> Floats:
+            found = np.full((len(self), len(agents)), np.nan)
+            found[:, places] = values
+            return found
+
+        answers = {name: spread(values) for name, values in (self.answers or {}).items()}
+        return replace(self, agents=tuple(agents), rewards=spread(self.rewards), answers=answers)
+
+    def answers_of(self, row: int, agents: Iterable[int]) -> list[Answer]:
+        """What the answers of these agents in a row told."""
+        found = []
+        for at in agents:
+            known = {name: float(values[row, at]) for name, values in (self.answers or {}).items()}
+            told: dict[str, Any] = {name: value for name, value in known.items() if not math.isnan(value)}
+            told |= {name: int(told[name]) for name in ("label", "key") if name in told}
+            found.append(Answer(self.agents[at], **told))
+        return found
 
     def padded(self, width: int) -> Evaluations:
         """The same rows with features zero-padded to ``width``, as for an empty text."""
@@ -151,6 +179,68 @@ def as_evaluations(
     return Evaluations(tuple(names), rewards, features, weight=weight).among(agents)
 
 
+def with_answers(given: Evaluations, answers: Any) -> Evaluations:
+    """The evaluations with what the answers told; labels and keys may be whole numbers or texts.
+
+    ``answers`` holds by name one value per row and agent: a matrix in the order of the agents, or lists by agent.
+
+    Examples
+    --------
+    >>> given = Evaluations(("a", "b"), np.array([[1.0, 0.0]]))
+    >>> with_answers(given, {"signal": {"b": [0.3]}, "label": [["yes", "no"]]}).answers["signal"].tolist()
+    [[nan, 0.3]]
+    """
+    if not isinstance(answers, Mapping) or not answers:
+        remedy = "pass arrays (rows, agents) by name: " + ", ".join(_ANSWERS)
+        raise InvalidInputError("answers", f"is of type {type(answers).__name__}, or empty", remedy)
+    return replace(given, answers={name: _by_agent(name, cells, given) for name, cells in answers.items()})
+
+
+def _by_agent(name: str, cells: Any, given: Evaluations) -> Any:
+    """Cells (n, M) from a matrix, or from lists by agent; labels and keys as numbers."""
+    columns = _columns(cells, f"answers.{name}") if isinstance(cells, Mapping) or hasattr(cells, "columns") else None
+    if columns is not None:
+        for agent, column in columns.items():
+            if agent not in given.agents:
+                problem, remedy = f"{agent!r} is no agent", f"choose from {given.agents}"
+                raise UnknownAgentError(f"answers.{name}", problem, remedy)
+            if len(column) != len(given):
+                problem, remedy = f"has {len(column)} rows of {agent}", f"pass {len(given)}, as many as evaluations"
+                raise InvalidInputError(f"answers.{name}", problem, remedy)
+        absent = [None] * len(given)
+        cells = [list(row) for row in zip(*(columns.get(agent, absent) for agent in given.agents), strict=True)]
+    if name not in ("label", "key"):
+        return cells
+    table = np.asarray(cells, dtype=object)
+    if table.ndim != 2:
+        raise InvalidInputError(f"answers.{name}", "is no table", _LABELS)
+    return [[_label_cell(name, value) for value in row] for row in table.tolist()]
+
+
+def _label_cell(name: str, value: Any) -> float:
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return math.nan
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int | str):
+        raise InvalidInputError(f"answers.{name}", f"holds {value!r}", _LABELS)
+    return float(label_number(value))
+
+
+def label_number(label: str | int) -> int:
+    """The number of a label, the same in every round.
+
+    Examples
+    --------
+    >>> label_number(3), label_number("yes")
+    (3, 1978086825)
+    """
+    if isinstance(label, int) and abs(label) < 2**31:
+        return int(label)
+    return zlib.crc32(str(label).encode())
+
+
 def check_tasks(tasks: Any) -> Sequence[Task]:
     """Return the tasks as a list; raise an error if they are not tasks."""
     if isinstance(tasks, str) or not isinstance(tasks, Sequence):
@@ -177,14 +267,14 @@ def _encoder_of(name: str, labels: Iterable[Any]) -> str:
     return found.pop() if found else ""
 
 
-def _columns(source: Any) -> dict[str, Any] | None:
+def _columns(source: Any, field: str = "evaluations") -> dict[str, Any] | None:
     """Columns by name; None for a matrix without names."""
     if isinstance(source, str | bytes) or source is None:
         raise InvalidInputError("evaluations", f"is {source!r}", _FORMS)
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):  # a DataFrame, without importing pandas
         return {str(name): source[name].to_numpy() for name in source.columns}
     if isinstance(source, Mapping):
-        return {str(name): list(_sequence(name, values)) for name, values in source.items()}
+        return {str(name): list(_sequence(f"{field}.{name}", values)) for name, values in source.items()}
     if not isinstance(source, Iterable):
         raise InvalidInputError("evaluations", f"is of type {type(source).__name__}", _FORMS)
     if isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
@@ -192,9 +282,9 @@ def _columns(source: Any) -> dict[str, Any] | None:
     return None
 
 
-def _sequence(name: Any, values: Any) -> Iterable[Any]:
+def _sequence(field: str, values: Any) -> Iterable[Any]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidInputError(f"evaluations.{name}", f"is {values!r}", "pass a list of rewards")
+        raise InvalidInputError(field, f"is {values!r}", "pass a list with one value per row")
     return values
 
 
@@ -237,6 +327,25 @@ def _numbers(field: str, values: Any, remedy: str) -> Floats:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(field, "does not hold numbers alone", remedy) from error
+
+
+def _answer_cells(name: str, values: Any, shape: tuple[int, int]) -> Floats:
+    """What a table says of the answers, checked; NaN where missing."""
+    field = f"answers.{name}"
+    if name not in _ANSWERS:
+        raise InvalidInputError(field, "is nothing that an answer tells", f"choose from {', '.join(_ANSWERS)}")
+    found = _numbers(field, values, "pass one number per row and agent, nan where missing")
+    if found.shape != shape:
+        remedy = f"pass {shape[0]} rows of {shape[1]} agents, as evaluations have"
+        raise InvalidInputError(field, f"has the shape {found.shape}", remedy)
+    known = found[~np.isnan(found)]
+    if name in ("signal", "check") and np.any((known < 0.0) | (known > 1.0)):
+        raise InvalidInputError(field, "holds a number outside of [0, 1]", "rescale it to [0, 1], nan where missing")
+    if name == "cost_usd" and not np.all((known >= 0.0) & np.isfinite(known)):
+        raise InvalidInputError(field, "holds a number below 0, or infinity", "pass dollars, nan where missing")
+    if name in ("label", "key") and not np.all(np.isfinite(known) & (known == np.floor(known))):
+        raise InvalidInputError(field, "holds a number that is not whole", "number labels and keys, nan where missing")
+    return found
 
 
 def _features(features: Any, n: int) -> Floats:

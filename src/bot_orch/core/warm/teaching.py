@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Floats, allocate
+from bot_orch.arrays import Arrays, Floats, Ints, allocate
 from bot_orch.checks import check_number
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import encode, fitted
@@ -18,7 +18,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.types import Task
 
-__all__ = ["WarmPolicy", "encoded_tasks", "fit_features", "most_lessons", "teach"]
+__all__ = ["WarmPolicy", "encoded_tasks", "fit_features", "most_lessons", "row_lessons", "teach"]
 
 #: Lessons per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
 _UNTESTED = 20.0
@@ -121,13 +121,23 @@ def _lessons(given: Evaluations, most: float) -> Iterator[tuple[int, int]]:
     that the first ones show many different tasks and no group of rows looks like a change of the world.
     """
     known = np.isfinite(given.rewards)
-    weight = np.where(known, np.asarray(given.weight)[:, None], 0.0)
-    total = weight.sum(axis=0)
-    weight *= np.minimum(1.0, most / np.maximum(total, 1e-300))
-    due = np.floor(np.cumsum(weight, axis=0) + 1e-9)
-    times = np.diff(due, axis=0, prepend=0.0).astype(int)
+    times = _times(np.where(known, np.asarray(given.weight)[:, None], 0.0), most)
     pairs = np.argwhere(times)
     if (np.count_nonzero(known, axis=1) > 1).any():
         pairs = np.random.default_rng(0).permutation(pairs)
     for row, agent in pairs:
         yield from [(int(row), int(agent))] * int(times[row, agent])
+
+
+def row_lessons(given: Evaluations, most: float) -> Ints:
+    """Rows with rewards of evaluations, each as often as it counts, in a fixed random order."""
+    known = np.isfinite(given.rewards).any(axis=1)
+    times = _times(np.where(known, np.asarray(given.weight), 0.0)[:, None], most)[:, 0]
+    return np.random.default_rng(0).permutation(np.repeat(np.arange(len(given)), times))
+
+
+def _times(weight: Floats, most: float) -> Ints:
+    """How often each cell is taught, (n, k), at most ``most`` per column: when its sum of weights passes an integer."""
+    scaled = weight * np.minimum(1.0, most / np.maximum(weight.sum(axis=0), 1e-300))
+    due = np.floor(np.cumsum(scaled, axis=0) + 1e-9)
+    return np.diff(due, axis=0, prepend=0.0).astype(int)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats, Ints
 from bot_orch.core.constraints import Objective
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError
 from bot_orch.files import write_atomically
 from bot_orch.lab.arena.league import mean_std
@@ -144,10 +145,14 @@ _Rows = Floats
 _Entrant = Callable[[AnswerSide, Ints, int], _Rows]
 
 
-def _routed(weight: float, attempts: int) -> _Entrant:
+def _routed(weight: float, attempts: int, evaluated: Ints | None = None) -> _Entrant:
+    """``auto``, after a warm start from the ``evaluated`` rows if there are any."""
+
     def play(side: AnswerSide, rows: Ints, seed: int) -> _Rows:
         objective = Objective(usd=weight)
         router = Orchestrator(side.matrix.agents, seed=seed, objective=objective, ids="derived")
+        if evaluated is not None and len(evaluated):
+            router.learn_from(_evaluations(side, evaluated))
         found = np.empty((len(rows), 3))
         for t, row in enumerate(rows.tolist()):
             shown = RowAnswers(side, row)
@@ -156,6 +161,18 @@ def _routed(weight: float, attempts: int) -> _Entrant:
         return found
 
     return play
+
+
+def _evaluations(side: AnswerSide, rows: Ints) -> Evaluations:
+    """All outcomes and answers of some rows, as a router sees them one by one."""
+    answer = side.answer[rows].astype(float)
+    unknown = -1.0 - np.arange(answer.shape[1])  # an unknown answer equals no other one
+    answers = {"signal": np.clip(side.signal[rows], 0.0, 1.0), "cost_usd": side.cost[rows]}
+    answers["check"] = np.where(side.check[rows] < 0.0, np.nan, side.check[rows])
+    if (side.answer >= 0).any():
+        answers["label" if side.labels else "key"] = np.where(answer < 0.0, unknown, answer)
+    features = None if side.matrix.features is None else side.matrix.features[rows]
+    return Evaluations(tuple(side.matrix.agents), side.matrix.reward[rows], features, answers=answers)
 
 
 def _single(side: AnswerSide, agent: int, rows: Ints) -> _Rows:
@@ -216,9 +233,11 @@ def _vote(side: AnswerSide, rows: Ints, _: int) -> _Rows:
     return np.stack([reward, side.cost[rows].sum(axis=1), np.full(len(rows), float(votes.shape[1]))], axis=1)
 
 
-def _entrants(side: AnswerSide, weight: float, attempts: int) -> dict[str, _Entrant]:
-    found = {
-        f"auto, {attempts} attempts": _routed(weight, attempts),
+def _entrants(side: AnswerSide, weight: float, attempts: int, evaluated: Ints) -> dict[str, _Entrant]:
+    found = {f"auto, {attempts} attempts": _routed(weight, attempts)}
+    if len(evaluated):
+        found[f"auto, {attempts}, warm start"] = _routed(weight, attempts, evaluated)
+    found |= {
         "auto, 1 attempt": _routed(weight, 1),
         "best single (hindsight)": _best_single(weight),
         "chain (hindsight)": _chain(weight, hindsight=True),
@@ -248,15 +267,19 @@ def run_answers(
     seeds: int,
     rounds: int | None,
     truthful: bool,
+    evaluated: int,
     tell: Callable[[str], None],
 ) -> Path:
-    """Play every set and write ``arena.csv`` and ``verdict.json``; returns the path of the table."""
+    """Play every set and write ``arena.csv`` and ``verdict.json``; returns the path of the table.
+
+    The first ``evaluated`` rows of every order are played by nobody: one entrant begins with all their outcomes.
+    """
     table, verdict = io.StringIO(), []
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(("dataset", "policy", "metric", "mean", "std", "seeds"))
     for path in paths:
         side = read_answers(path, truthful=truthful)
-        results = _play_all(side, attempts=attempts, weight=weight, seeds=seeds, rounds=rounds)
+        results = _play_all(side, attempts=attempts, weight=weight, seeds=seeds, rounds=rounds, evaluated=evaluated)
         for line in _lines(dataset_name(path), results, writer):
             tell(line)
         verdict.append(_verdict(dataset_name(path), results, attempts))
@@ -271,12 +294,18 @@ def run_answers(
 _Results = Mapping[str, Floats]
 
 
-def _play_all(side: AnswerSide, *, attempts: int, weight: float, seeds: int, rounds: int | None) -> _Results:
+def _play_all(
+    side: AnswerSide, *, attempts: int, weight: float, seeds: int, rounds: int | None, evaluated: int
+) -> _Results:
     playable, found = np.flatnonzero(np.isfinite(side.matrix.reward).all(axis=1)), dict[str, list[Floats]]()
+    if evaluated > len(playable) - 2:
+        remedy = f"pass less than {len(playable) - 1}"
+        raise InvalidInputError("--warm-start", f"leaves no two of {len(playable)} rows to play", remedy)
     for seed in range(seeds):
-        rows = np.random.default_rng(seed).permutation(playable)[: rounds or len(playable)]
+        order = np.random.default_rng(seed).permutation(playable)
+        rows = order[evaluated : evaluated + (rounds or len(playable))]
         half = len(rows) // 2
-        for name, play in _entrants(side, weight, attempts).items():
+        for name, play in _entrants(side, weight, attempts, order[:evaluated]).items():
             mean = play(side, rows, seed)[half:].mean(axis=0)
             found.setdefault(name, []).append(np.append(mean, mean[0] - weight * mean[1]))
         own = found[f"auto, {attempts} attempts"][-1]
