@@ -321,6 +321,20 @@ class Orchestrator:
             return ()
         return tuple(each.decision for each in accepted.answers)
 
+    def accepted_in(self, decision_id: str) -> str:
+        """The pending decision that accepted an answer of the round of a pending step; the id itself if there is none.
+
+        An outcome reported for it is that of the whole round.
+        """
+        pending = self._state.pending
+        step = pending.get(decision_id) if isinstance(decision_id, str) else None
+        if step is None or step.action == "accept" or (step.attempts == 1 and not step.answers):
+            return decision_id
+        for each in reversed(pending.values()):
+            if each.action == "accept" and any(answer.decision == decision_id for answer in each.answers):
+                return each.id
+        return decision_id
+
     def judge_of(self, decision_id: str) -> str | None:
         """The judge whose reward counts, while another judge's may still replace it."""
         return self._state.provisional[decision_id].judge if self.is_provisional(decision_id) else None

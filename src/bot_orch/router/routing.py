@@ -224,8 +224,15 @@ class Router:
             return self._orchestrator.derive(task, eligible)
 
     def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
-        """See :meth:`bot_orch.Orchestrator.observe`."""
+        """See :meth:`bot_orch.Orchestrator.observe`.
+
+        While the answer that a round delivered has no outcome, the id of any of its steps means that answer.
+        """
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        with self._changing():
+            self._report(self._orchestrator.accepted_in(decision_id), outcome, audit=audit, default=default)
+
+    def _report(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
         with self._changing():
             steps = self._orchestrator.round_of(decision_id)
             self._kept.observe(decision_id, outcome, audit=audit, default=default)
@@ -261,7 +268,7 @@ class Router:
                 if elapsed_s < self._horizon_s:
                     break
                 if decision_id not in self._in_progress:
-                    self.observe(decision_id, self._unreported(decision_id, elapsed_s))
+                    self._report(decision_id, self._unreported(decision_id, elapsed_s))
                     ids.append(decision_id)
             return tuple(ids)
 

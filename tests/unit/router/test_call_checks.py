@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
-from bot_orch import InvalidInputError, Router, Task
+from bot_orch import InvalidInputError, Outcome, Router, Task, UnknownDecisionError
+from bot_orch.clock import ManualClock
 
 
 def _fails(task: Task) -> str:
@@ -66,3 +68,33 @@ def test_mistakes_are_named():
     two = _router(bad=lambda task: "bad", good=lambda task: "good")
     with pytest.raises(InvalidInputError, match="check"):
         two.call(Task(), attempts=2, check=lambda task, answer: {"sure": 1.0})
+
+
+@pytest.mark.parametrize("logged", [False, True])
+@pytest.mark.parametrize("which", ["first", "middle", "accepted"])
+def test_any_step_of_a_delivered_round_reports_the_whole_round_once(which, logged, tmp_path):
+    names = ["a", "b", "c"]
+    functions = {name: lambda task: "x" for name in names}
+    path = tmp_path / "log.sqlite" if logged else None
+    with contextlib.closing(Router(names, functions=functions, floor=0.9, seed=1, path=path)) as router:
+        calls = [router.call(Task(), attempts=3, check=lambda task, answer: 0.1) for _ in range(20)]
+        call = next(each for each in calls if len(each.earlier) == 3)
+        others = len(router.pending) - 4
+        steps = [each.decision.id for each in (*call.earlier, call)]
+        assert steps[0] == call.decision.round
+        router.observe({"first": steps[0], "middle": steps[1], "accepted": steps[-1]}[which], Outcome.completed(1.0))
+        assert len(router.pending) == others, "the other rounds wait, nothing of this one does"
+        for step in steps:
+            with pytest.raises(UnknownDecisionError):
+                router.observe(step, Outcome.completed(0.0))
+
+
+def test_silence_ends_the_steps_of_a_round_one_by_one():
+    clock = ManualClock(1_000_000)
+    router = Router({"a": lambda task: "x", "b": lambda task: "y"}, floor=0.9, seed=1, horizon_s=10.0, clock=clock)
+    for _ in range(5):
+        router.call(Task(), attempts=2, check=lambda task, answer: 0.1)
+    waiting = router.pending
+    clock.advance(11.0)
+    assert set(router.expire()) <= set(waiting)
+    assert not router.pending
