@@ -43,6 +43,7 @@ _FAILED = ("crashed", "out_of_memory", "failed")
 #: What ``Outcome.reason`` may be, words of other programs included; :mod:`bot_orch.survival.causes` has their meaning.
 REASONS = frozenset({*_CENSORED, *_FAILED, "crash", "error", "memout", "oom", "other", "ok", "completed"})
 _BOOLEANS = (bool, np.bool_)
+_SERIES = ("apart", "shares")  # fields of an answer with several numbers
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 _NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
@@ -296,11 +297,19 @@ class Answer:
     key
         Equal for equal answers, for answers that do not exclude each other: a normalised text or its hash.
     output
-        Over labels, it gives ``label`` and ``signal`` where these are missing.
+        The answer as a measure. Its W to other outputs says how alike answers are, its W to the task's reference how
+        likely it is right. Over labels, it gives ``label`` and ``signal`` where these are missing.
     cost_usd, elapsed_s
         What it cost.
     estimate
-        The policy's estimate of the agent on this task; the orchestrator fills it in.
+        The policy's estimate of the agent on this task; the orchestrator fills it in, as the rest.
+    distance
+        W between the output and the task's reference.
+    apart
+        W between the output and those of the answers before it, NaN where unknown; of label distributions as a share of
+        the largest distance of two labels.
+    shares
+        The label probabilities of the output, for ``combine="barycenter"``.
 
     Examples
     --------
@@ -319,6 +328,9 @@ class Answer:
     cost_usd: float | None = None
     elapsed_s: float | None = None
     estimate: float | None = None
+    distance: float | None = None
+    apart: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_text("answer.agent", self.agent, "pass the name of the agent that gave the answer")
@@ -346,14 +358,18 @@ class Answer:
 
     def covariates(self) -> dict[str, float]:
         """The available numbers by name; ``label`` and ``key`` only if they are integers."""
-        names = ("signal", "check", "label", "key", "cost_usd", "elapsed_s", "estimate")
-        found = ((name, getattr(self, name)) for name in names)
-        return {name: float(value) for name, value in found if value is not None}
+        names = ("signal", "check", "label", "key", "cost_usd", "elapsed_s", "estimate", "distance")
+        found = [(name, getattr(self, name)) for name in names]
+        found += [(f"{name}.{k}", value) for name in _SERIES for k, value in enumerate(getattr(self, name))]
+        return {name: float(value) for name, value in found if value is not None and value == value}
 
 
 def answer_of(agent: str, decision: str, covariates: Mapping[str, float]) -> Answer:
     """The inverse of :meth:`Answer.covariates`."""
-    given: dict[str, Any] = dict(covariates)
+    given: dict[str, Any] = {name: value for name, value in covariates.items() if "." not in name}
+    for name in _SERIES if len(given) < len(covariates) else ():
+        found = {int(key.partition(".")[2]): value for key, value in covariates.items() if key.startswith(f"{name}.")}
+        given[name] = tuple(found.get(k, math.nan) for k in range(max(found, default=-1) + 1))
     return Answer(agent, decision, **given | {name: int(given[name]) for name in ("label", "key") if name in given})
 
 
@@ -365,7 +381,8 @@ class Decision:
 
     A decision is a step of a round. ``action`` is ``ask`` (the agent) or ``accept`` (deliver its answer), ``answers``
     are those known by then, with labels numbered in the order of appearance, ``attempts`` is how many agents the round
-    may ask, and ``combine`` how the answer to deliver is found.
+    may ask, and ``combine`` how the answer to deliver is found. ``combined`` are label probabilities that several
+    answers give together, if the step accepts with ``combine="barycenter"``: deliver the most probable label.
     """
 
     id: str
@@ -389,6 +406,7 @@ class Decision:
     answers: tuple[Answer, ...] = field(default=(), repr=False)
     attempts: int = 1
     combine: str = "vote"
+    combined: tuple[float, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         return (
@@ -470,7 +488,8 @@ class Decision:
         if self.attempts == 1 and not self.answers:
             return {}
         answers = [[each.agent, each.decision, each.covariates()] for each in self.answers]
-        return {"action": self.action, "answers": answers, "attempts": self.attempts, "combine": self.combine}
+        found = {"action": self.action, "answers": answers, "attempts": self.attempts, "combine": self.combine}
+        return found | ({"combined": list(self.combined)} if self.combined else {})
 
     def _multiplied(self) -> dict[str, Any]:
         if not self.multipliers:

@@ -400,7 +400,7 @@ class Orchestrator:
         With ``attempts`` the round may ask as many agents. After each answer decide again, with the answers so far as
         ``seen`` and the same ``attempts``: ``decision.action`` is ``ask`` (the agent) or ``accept`` (deliver the answer
         of the agent). Report the outcome of the round for the decision that accepted. ``combine`` is how the answer to
-        deliver is found: ``vote``, ``surest`` or ``central`` (:mod:`bot_orch.core.teams`).
+        deliver is found: ``vote``, ``surest``, ``central`` or ``barycenter`` (:mod:`bot_orch.core.teams`).
 
         Examples
         --------
@@ -559,7 +559,9 @@ class Orchestrator:
         step: tuple[Any, ...] = ()
         if wanted is not None:
             begun = None if wanted.seen else rounds.begun(engine, parts, found, wanted=wanted)
-            wanted = rounds.numbered(wanted, self._roster, choice.estimate)
+            wanted = rounds.numbered(
+                wanted, self._roster, choice.estimate, alignment=engine.alignment, reference=observed.reference
+            )
             step = rounds.described(wanted, "ask")
             if begun is not None:
                 p, choice = begun
@@ -570,11 +572,11 @@ class Orchestrator:
         if wanted is not None and wanted.seen:
             asked = self._state.pending.get(wanted.seen[0].decision)
             counted = asked is not None and asked.attempts == 1
-            p, choice, action = rounds.stepped(
+            p, choice, described = rounds.stepped(
                 engine, parts, found, wanted=wanted, roster=self._roster, counted=counted
             )
             agent = draw(p, self._uniform(counter))
-            step = rounds.described(wanted, action[int(agent)])
+            step = described[int(agent)]
         return _decision(
             decision_id or f"{self._prefix}-{counter:012x}",
             task.id,

@@ -10,7 +10,8 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.checks import check_count
-from bot_orch.core import teams
+from bot_orch.core import outputs, teams
+from bot_orch.core.alignment.model import Alignment
 from bot_orch.core.engine import Engine, Proposal
 from bot_orch.core.roster import Roster
 from bot_orch.core.state import State
@@ -66,12 +67,15 @@ def wanted(seen: Sequence[Answer], attempts: int, combine: str) -> Round | None:
     return None if attempts == 1 and not seen and combine == "vote" else found
 
 
-def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
-    """The round as stored in a decision: labels and keys as numbers, without outputs, with estimates.
+def numbered(
+    wanted: Round, roster: Roster, estimate: Floats, *, alignment: Alignment | None, reference: Floats | None
+) -> Round:
+    """The round as stored in a decision: labels and keys as numbers, what outputs imply, estimates.
 
     Labels have the same number in every round.
     """
     keys: dict[Any, int] = {}
+    implied = outputs.implied(wanted.seen, alignment, reference, shares=wanted.combine == "barycenter")
     seen = tuple(
         _answer(
             each.agent,
@@ -84,8 +88,9 @@ def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
             each.cost_usd,
             each.elapsed_s,
             float(estimate[roster.find(each.agent)]),
+            *implied[place],
         )
-        for each in wanted.seen
+        for place, each in enumerate(wanted.seen)
     )
     return replace(wanted, seen=seen)
 
@@ -116,11 +121,14 @@ def begun(engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: 
 
 def stepped(
     engine: Engine, parts: dict[str, Arrays], found: Proposal, *, wanted: Round, roster: Roster, counted: bool = False
-) -> tuple[Floats, Choice, Sequence[str]]:
-    """The step after the answers of a round: propensities, the choice's terms, and the action on every agent."""
+) -> tuple[Floats, Choice, Sequence[tuple[Any, ...]]]:
+    """The step after the answers of a round: propensities, the choice's terms, and what choosing each agent means.
+
+    That is the end of a decision's fields: see :func:`described`.
+    """
     choice = found.drawn.choice
     penalty = found.alignment + found.cost
-    seen = _seen(wanted.seen, roster)
+    seen = _seen(wanted.seen, roster, parts["team"])
     step = teams.next_step(
         parts["team"],
         seen,
@@ -130,10 +138,12 @@ def stepped(
         left=wanted.attempts - len(wanted.seen),
         floor=engine.settings.floor,
         rule=_rule(wanted.combine),
+        shares=[each.shares for each in wanted.seen if each.shares],
     )
-    action = ["ask"] * len(roster.names)
+    action = [described(wanted, "ask")] * len(roster.names)
     for place in seen.at.tolist():
-        action[place] = "accept"
+        combined = () if step.combined is None or place != step.at else tuple(step.combined.tolist())
+        action[place] = described(wanted, "accept", combined)
     p = _promised(engine, parts, step, wanted=wanted, seen=seen, roster=roster, found=found, counted=counted)
     return p, Choice(p, step.estimate, step.exploration), action
 
@@ -172,15 +182,17 @@ def _promised(
     return guarantee.restrict_step(parts["guarantee"], p, index, estimate=step.estimate, accept=accept, left=left)
 
 
-def described(wanted: Round, action: str) -> tuple[Any, ...]:
-    """The fields of a decision that is a step of a round: action, answers, attempts, combine."""
-    return action, wanted.seen, wanted.attempts, wanted.combine
+def described(wanted: Round, action: str, combined: tuple[float, ...] = ()) -> tuple[Any, ...]:
+    """The fields of a decision that is a step of a round: action, answers, attempts, combine, combined."""
+    return action, wanted.seen, wanted.attempts, wanted.combine, combined
 
 
 def hear(state: State, roster: Roster, decision: Decision) -> None:
     """Learn the newest answer that a decision was made on."""
     if all(each.agent in roster.index for each in decision.answers):
-        teams.hear(state.parts["team"], _seen(decision.answers, roster))
+        team = state.parts["team"]
+        teams.hear(team, _seen(decision.answers, roster, team))
+        teams.hear_output(team, decision.answers[-1])
 
 
 def promise(engine: Engine, state: State, roster: Roster, decision: Decision, reward: float | None = None) -> None:
@@ -220,10 +232,15 @@ def promise(engine: Engine, state: State, roster: Roster, decision: Decision, re
 
 
 def learn(state: State, roster: Roster, decision: Decision, reward: float) -> None:
-    """Learn the reward of the answer that a decision accepted."""
-    if all(each.agent in roster.index for each in decision.answers):
-        delivered = [each.agent for each in decision.answers].index(decision.agent)
-        teams.learn(state.parts["team"], _seen(decision.answers, roster), delivered=delivered, reward=reward)
+    """Learn the reward of the answer that a decision accepted, or of the label that several answers gave together."""
+    if not all(each.agent in roster.index for each in decision.answers):
+        return
+    team, seen = state.parts["team"], _seen(decision.answers, roster, state.parts["team"])
+    delivered: int | None = [each.agent for each in decision.answers].index(decision.agent)
+    if decision.combined:
+        label = int(np.argmax(decision.combined))
+        delivered = delivered if int(np.argmax(decision.answers[delivered or 0].shares)) == label else None
+    teams.learn(team, seen, delivered=delivered, reward=reward, worth=max(decision.combined, default=0.0))
 
 
 def teach(team: Arrays, given: Evaluations, most: float) -> None:
@@ -268,8 +285,8 @@ def added(outcome: Outcome, answer: Answer) -> Outcome:
     return replace(outcome, cost_usd=cost_usd, elapsed_s=elapsed_s)
 
 
-def _seen(answers: tuple[Answer, ...], roster: Roster) -> Seen:
-    return teams.see_all(answers, [roster.index[each.agent] for each in answers])
+def _seen(answers: tuple[Answer, ...], roster: Roster, team: Arrays) -> Seen:
+    return teams.see_all(answers, [roster.index[each.agent] for each in answers], team)
 
 
 def _rule(name: str) -> CombineRule:

@@ -268,4 +268,5 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         tuple(answer_of(*each) for each in document.get("answers", ())),
         document.get("attempts", 1),
         document.get("combine", "vote"),
+        tuple(document.get("combined", ())),
     )

@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate
 from bot_orch.numerics.choice import with_uniform_share
 from bot_orch.policies.auto import coupled_randucb
 from bot_orch.types import Answer
@@ -56,16 +56,18 @@ __all__ = [
     "combine",
     "first_step",
     "hear",
+    "hear_output",
     "learn",
     "learn_earning",
     "learn_loss",
     "next_step",
+    "pool",
     "see_all",
     "teach",
 ]
 
-CombineRule = Literal["vote", "surest", "central"]
-COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central")
+CombineRule = Literal["vote", "surest", "central", "barycenter"]
+COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central", "barycenter")
 
 RECENT = 0.05  # rate of the share of an agent's calls that are answered
 KEPT, GRID = 128, 6  # signals kept per agent, and points of their distribution
@@ -84,6 +86,7 @@ _ONE, _ALL = np.ones(1), slice(None)
 TRUSTED = 20.0  # answers of an agent after which half of the context counts
 _LEVELS = (np.arange(GRID) + 0.5) / GRID
 _LOW, _HIGH = -2.0, 5.0  # logits of other answers are clipped
+_RARE, _MOST = 1e-9, 100.0  # least probability and largest power of a label distribution in a pool
 _PSEUDO_RANKS, _TIE = 2.0, 1e-6  # an answer that adds nothing is not asked for, even if it is free
 
 _one: dict[str, Any] = {"per_agent": False}
@@ -114,6 +117,14 @@ SCHEMA: Schema = {
     "equal_cov": Field(shape=(1, 1), fill=0.5, identity=True, **_one),
     "alike": Field(shape=(2,), fill=(2.0, 5.0), **_one),
 }
+# for answers with outputs: the slope of W to the task's reference; count, sum and sum of squares of that W; count and
+# sum of W between outputs without labels
+_OUTPUT_SCHEMA: Schema = {
+    "distance": Field(shape=(1,), fill=-0.3, **_one),
+    "distance_cov": Field(shape=(1, 1), fill=0.3, identity=True, **_one),
+    "distances": Field(shape=(3,), **_one),
+    "apart": Field(shape=(2,), **_one),
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -121,9 +132,10 @@ class Seen:
     """The answers of a round as arrays: places of their agents, signals, checks, estimates and equality.
 
     ``estimate`` is the policy's of the agents on this task. ``similar`` is 1 for equal answers, 0 for different ones,
-    NaN where two answers cannot be compared. ``label`` is the place of an answer's label, -1 without one.
-    ``comparable``: none of ``similar`` is NaN. ``exclusive``: at most one of two different
-    answers is right.
+    NaN where two answers cannot be compared; of outputs it falls with their W. ``equal`` is what the verdict on one
+    implies for the other: 1 the same, 0 that at most one is right, NaN nothing. ``label`` is the place of an answer's
+    label, -1 without one. ``distance`` is W to the task's reference, standardised, 0 where unknown.
+    ``comparable``: none of ``similar`` is NaN. ``exclusive``: at most one of two different answers is right.
     """
 
     at: Ints
@@ -132,17 +144,24 @@ class Seen:
     estimate: Floats
     similar: Floats
     label: Ints
+    equal: Floats
+    distance: Floats
     comparable: bool = False
     exclusive: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """Options of a step: probabilities over agents (ask, or accept an earlier answer), and values."""
+    """Options of a step: probabilities over agents (ask, or accept an earlier answer), and values.
+
+    ``combined`` are label probabilities to deliver with the acceptance of the answer of agent ``at``.
+    """
 
     propensities: Floats
     estimate: Floats
     exploration: Floats
+    combined: Floats | None = None
+    at: int = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -158,25 +177,98 @@ class _View:
     difficulty: Floats
 
 
-def see_all(answers: Sequence[Answer], places: Sequence[int]) -> Seen:
-    """Answers as arrays; ``places`` are the indices of their agents."""
+def see_all(answers: Sequence[Answer], places: Sequence[int], state: Arrays | None = None) -> Seen:
+    """Answers as arrays; ``places`` are the indices of their agents, ``state`` has the usual W of outputs."""
     signal = np.array([math.nan if each.signal is None else each.signal for each in answers])
     check = np.array([0.0 if each.check is None else 2.0 * each.check - 1.0 for each in answers])
     estimate = np.array([math.nan if each.estimate is None else each.estimate for each in answers])
-    similar = np.array([[_similar(a, b) for b in answers] for a in answers]).reshape(len(answers), len(answers))
+    equal = np.array([[_equal(a, b) for b in answers] for a in answers]).reshape(len(answers), len(answers))
+    similar, distance = equal, np.zeros(len(answers))
+    if any(each.apart or each.distance is not None for each in answers):
+        known = {} if state is None else state
+        similar, distance = _similarity(known, answers, equal), _standardised(known, answers)
+        equal = np.where(np.isnan(equal) & (similar == 1.0), 1.0, equal)
     exclusive = all(each.label is not None for each in answers)
     at = np.array(places, dtype=int)
     label = np.array([each.label % LABELS if isinstance(each.label, int) else -1 for each in answers], dtype=int)
-    return Seen(at, signal, check, estimate, similar, label, not np.isnan(similar).any(), exclusive)
+    comparable = not np.isnan(similar).any()
+    return Seen(at, signal, check, estimate, similar, label, equal, distance, comparable, exclusive)
 
 
 def _part(seen: Seen, of: Ints) -> Seen:
     similar = seen.similar[np.ix_(of, of)]
-    rest = (seen.signal[of], seen.check[of], seen.estimate[of], similar, seen.label[of])
-    return Seen(seen.at[of], *rest, not np.isnan(similar).any(), seen.exclusive)
+    rest = (seen.signal[of], seen.check[of], seen.estimate[of], similar, seen.label[of], seen.equal[np.ix_(of, of)])
+    return Seen(seen.at[of], *rest, seen.distance[of], not np.isnan(similar).any(), seen.exclusive)
 
 
-def _similar(a: Answer, b: Answer) -> float:
+def _similarity(state: Arrays, answers: Sequence[Answer], equal: Floats) -> Floats:
+    """How alike answers are: 1 at W = 0; 1 - W for label distributions, else exp(-W / mean W); equality without W."""
+    similar, usual = equal.copy(), _mean(state.get("apart", np.zeros(2)))
+    for j, later in enumerate(answers):
+        for i, w in enumerate(later.apart):
+            if not math.isnan(w):
+                labels = later.label is not None and answers[i].label is not None
+                found = max(1.0 - w, 0.0) if labels else math.exp(-w / (usual or w or 1.0))
+                similar[i, j] = similar[j, i] = found
+    return similar
+
+
+def _standardised(state: Arrays, answers: Sequence[Answer]) -> Floats:
+    """W to the task's reference in standard deviations from its mean, (n,); 0 where unknown."""
+    n, total, squares = state.get("distances", np.zeros(3)).tolist()
+    spread = math.sqrt(max(squares / n - (total / n) ** 2, 0.0)) if n > 1.0 else 0.0
+    found = [0.0 if each.distance is None or not spread else (each.distance - total / n) / spread for each in answers]
+    return _clip(np.array(found), -3.0, 3.0)
+
+
+def _mean(sums: Floats) -> float:
+    """The mean of a count and a sum; 0 for none."""
+    return float(sums[1] / sums[0]) if sums[0] else 0.0
+
+
+def hear_output(state: Arrays, answer: Answer) -> None:
+    """Learn how far the newest answer of a round lies from the task's reference and from the answers before it."""
+    if answer.distance is None and not answer.apart:
+        return
+    for name, values in allocate(_OUTPUT_SCHEMA, (), 0).items():
+        state.setdefault(name, values)
+    if answer.distance is not None:
+        state["distances"] += 1.0, answer.distance, answer.distance**2
+    if answer.label is None:
+        known = [w for w in answer.apart if not math.isnan(w)]
+        state["apart"] += len(known), sum(known)
+
+
+def pool(shares: Sequence[Sequence[float]], right: Sequence[float]) -> Floats:
+    """The log-opinion pool of label distributions: their Kullback-Leibler barycenter with learned weights.
+
+    The weight of an answer is the power at which its most probable label has probability ``right``: that of being
+    right. Answers that are no better than chance have weight zero.
+
+    Examples
+    --------
+    >>> pool([[0.8, 0.2], [0.4, 0.6]], [0.8, 0.6]).round(3).tolist()  # .8 * .4 : .2 * .6
+    [0.727, 0.273]
+    """
+    logs = [np.log(np.maximum(np.asarray(each, dtype=float), _RARE)) for each in shares]
+    total = np.sum([_power(log, p) * log for log, p in zip(logs, right, strict=True)], axis=0)
+    q: Floats = np.exp(total - total.max())
+    return np.asarray(q / q.sum())
+
+
+def _power(log: Floats, right: float) -> float:
+    """The power of a distribution at which its largest probability is ``right``, by bisection; at most ``_MOST``."""
+    low, high, apart = 0.0, _MOST, log - log.max()
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if 1.0 / np.exp(middle * apart).sum() < right:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _equal(a: Answer, b: Answer) -> float:
     if a.label is not None and b.label is not None:
         return float(a.label == b.label)
     if a.key is not None and b.key is not None:
@@ -194,11 +286,12 @@ def next_step(
     left: int,
     floor: float,
     rule: CombineRule = "vote",
+    shares: Sequence[Sequence[float]] = (),
 ) -> Step:
     """The next step of a round after its first answer: no side effects.
 
     ``estimate`` is the policy's for this task, ``penalty`` what asking each agent costs in units of reward, ``left``
-    how many more agents may be asked.
+    how many more agents may be asked, ``shares`` the label distributions of the answers, for ``barycenter``.
     """
     view, m = _view(state, seen), len(estimate)
     context = _context(state, estimate)
@@ -209,17 +302,38 @@ def next_step(
     free = ~asked if eligible is None else ~asked & eligible
     values, spread = np.full(m, worth), np.zeros(m)
     values[seen.at] = _expit(view.logit)
+    voted, combined = best, None
+    if shares:
+        best, combined, found = _pooled(view, shares, voted)
+        worth = np.asarray(found)
+        values[seen.at[best]] = found
+    accepted = int(seen.at[best])
     if left <= 0 or not free.any():
         p = np.zeros(m)
-        p[seen.at[best]] = 1.0
-        return Step(p, values, spread)
-    gain, spread = _gains(state, seen, view, best=best, context=context)
+        p[accepted] = 1.0
+        return Step(p, values, spread, combined, accepted)
+    gain, spread = _gains(state, seen, view, best=voted, context=context)
     values = np.where(asked, values, worth + gain)
     spread = np.where(free, SCALE * spread, 0.0)
     actions = free.copy()
-    actions[seen.at[best]] = True
+    actions[accepted] = True
     p = coupled_randucb(values - np.where(asked, 0.0, penalty + _TIE), spread, actions)
-    return Step(with_uniform_share(p, floor, actions), values, spread)
+    return Step(with_uniform_share(p, floor, actions), values, spread, combined, accepted)
+
+
+def _pooled(view: _View, shares: Sequence[Sequence[float]], voted: int) -> tuple[int, Floats | None, float]:
+    """The answer to accept, the pool to deliver, and its worth; no pool where the best single answer is worth more.
+
+    It is the most probable of the answers with the label of the pool; if there is none, the most probable of all.
+    """
+    q, single = pool(shares, _expit(view.alone).tolist()), float(_expit(view.logit[voted]))
+    label = int(np.argmax(q))
+    named = [place for place, each in enumerate(shares) if int(np.argmax(each)) == label]
+    if voted in named:
+        return voted, q, single
+    if q[label] <= single:
+        return voted, None, single
+    return max(named, key=view.logit.__getitem__, default=voted), q, float(q[label])
 
 
 def first_step(state: Arrays, *, estimate: Floats, penalty: Floats, eligible: Bools | None, floor: float) -> Step:
@@ -264,7 +378,7 @@ def combine(logit: Floats, alone: Floats, seen: Seen, rule: CombineRule) -> int:
     """The position of the answer to deliver.
 
     ``vote``: the most probable one given the others, a log-opinion pool with learned weights. ``surest``: the most
-    probable one alone. ``central``: the one most similar to the others.
+    probable one alone. ``central``: the one most similar to the others. ``barycenter``: as ``vote``, see :func:`pool`.
     """
     if rule == "surest":
         return int(np.argmax(alone))
@@ -321,6 +435,8 @@ def _view(state: Arrays, seen: Seen) -> _View:
     context = _context(state, seen.estimate, seen.at)
     difficulty = np.concatenate([[0.0], np.cumsum(z)[:-1] / np.arange(1, n)])
     alone = _evidence(state, seen.at, z[:, None], seen.check[:, None], context)[:, 0]
+    if "distance" in state:
+        alone += state["distance"] * seen.distance
     alone += state["common"][5] * difficulty + np.where(seen.label < 0, 0.0, state["label"][seen.at, seen.label])
     view = _View(z, alone, alone, np.empty((n, 0)), context=context, difficulty=difficulty)
     if n == 1:
@@ -411,7 +527,7 @@ def hear(state: Arrays, seen: Seen) -> None:
             sure = max(float(earlier.logit[best]), float(earlier.alone[best]))
             both = float(_expit(sure) * _expit(view.alone[last]))
             offset = math.log(both / (1.0 - both))
-            _update([(state["equal"], state["equal_cov"], _ONE)], float(seen.similar[last, best]), offset=offset)
+            _update([(state["equal"], state["equal_cov"], _ONE)], _agreed(seen, last, best), offset=offset)
         if not math.isnan(seen.signal[last]):
             mean = float(view.z[:-1].mean())
             state["alike"] += mean * float(view.z[last]), mean * mean
@@ -429,6 +545,12 @@ def hear(state: Arrays, seen: Seen) -> None:
         _keep_signal(state, at, float(seen.signal[last]))
 
 
+def _agreed(seen: Seen, last: int, best: int) -> float:
+    """Whether two answers are equal, or how alike they are if that is all that is known."""
+    equal = float(seen.equal[last, best])
+    return float(seen.similar[last, best]) if math.isnan(equal) else equal
+
+
 def _keep_signal(state: Arrays, at: int, signal: float) -> None:
     kept = state["signals"][at]
     kept[int(state["heard"][at]) % KEPT] = signal
@@ -440,12 +562,16 @@ def _keep_signal(state: Arrays, at: int, signal: float) -> None:
     state["points"][at] = (below + _PSEUDO_RANKS * _LEVELS) / (n + _PSEUDO_RANKS)
 
 
-def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
-    """Learn the reward of the delivered answer, a position in ``seen``, and its implications for the others."""
+def learn(state: Arrays, seen: Seen, *, delivered: int | None, reward: float, worth: float = 0.0) -> None:
+    """Learn the reward of the delivered answer, a position in ``seen``, and its implications for the others.
+
+    ``delivered`` is None for a label that no answer names, of probability ``worth``.
+    """
     view, known = _view(state, seen), _verdicts(seen, delivered, reward)
     p = _expit(view.logit)
     wrong = seen.exclusive and reward < 0.5
-    expected = np.minimum(p / max(1.0 - float(p[delivered]), 0.05), 1.0) if wrong else p
+    spent = worth if delivered is None else float(p[delivered])
+    expected = np.minimum(p / max(1.0 - spent, 0.05), 1.0) if wrong else p
     target = np.where(np.isnan(known), expected, known)
     for position in range(len(seen.at)):
         _learn_alone(state, seen, view, position, float(target[position]))
@@ -496,6 +622,8 @@ def _learn_alone(state: Arrays, seen: Seen, view: _View, position: int, y: float
     if seen.label[position] >= 0:
         label = (at, slice(seen.label[position], seen.label[position] + 1))
         blocks.append((state["label"][label], state["label_var"][label][:, None], _ONE))
+    if "distance" in state and seen.distance[position]:
+        blocks.append((state["distance"], state["distance_cov"], seen.distance[position : position + 1]))
     _update(blocks, y)
     state["lessons"][at] += 1.0
 
@@ -505,9 +633,11 @@ def _learn_beside(state: Arrays, seen: Seen, view: _View, position: int, y: floa
     _update([(state[name], state[f"{name}_cov"], view.features[position])], y)
 
 
-def _verdicts(seen: Seen, delivered: int, reward: float) -> Floats:
-    """Rewards of all answers implied by the reward of one; NaN where unknown."""
-    equal = seen.similar[delivered]
+def _verdicts(seen: Seen, delivered: int | None, reward: float) -> Floats:
+    """Rewards of all answers implied by the reward of one, or of another label (None); NaN where unknown."""
+    if delivered is None:
+        return np.full(len(seen.at), 0.0 if seen.exclusive and reward == 1.0 else np.nan)
+    equal = seen.equal[delivered]
     known = np.where(equal == 1.0, reward, np.nan)
     if seen.exclusive and reward == 1.0:
         known = np.where(equal == 0.0, 0.0, known)

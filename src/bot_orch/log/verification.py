@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from bot_orch.arrays import Floats
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import ERASED, DecisionMade, Event, EventMismatchError, Noted
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.ledger import UNFIT, Ledger, erasure
 from bot_orch.log.log import Log, Row
+from bot_orch.types import Decision
 
 __all__ = ["Mismatch", "Stretch", "Verification", "replay"]
 
@@ -225,9 +227,14 @@ def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple
         a, b = getattr(recorded, name), getattr(derived, name)
         if a != b:
             yield name, str(a), str(b)
-    theirs = {"lambda_": np.asarray(derived.lambda_), **derived.columns()}
-    for name, values in {"lambda_": np.asarray(recorded.lambda_), **recorded.columns()}.items():
+    theirs = _numbers(derived)
+    for name, values in _numbers(recorded).items():
         other = theirs.get(name, np.zeros(0))
         close = np.array_equal if exact else partial(np.allclose, rtol=1e-9, atol=1e-12)
         if values.shape != other.shape or not close(values, other):
             yield name, str(values), str(other)
+
+
+def _numbers(decision: Decision) -> dict[str, Floats]:
+    rest = {"lambda_": np.asarray(decision.lambda_), "combined": np.asarray(decision.combined)}
+    return rest | decision.columns()

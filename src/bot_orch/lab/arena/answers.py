@@ -23,22 +23,28 @@ from bot_orch.arrays import Floats, Ints
 from bot_orch.core.constraints import Objective
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.warm import Evaluations
+from bot_orch.core.teams import CombineRule
 from bot_orch.errors import InvalidInputError
 from bot_orch.files import write_atomically
 from bot_orch.lab.arena.league import mean_std
 from bot_orch.lab.environments.matrix.find import dataset_name, load_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.transport.measures import Labels
 from bot_orch.types import Answer, Outcome, Task
 
 __all__ = ["AnswerSide", "RowAnswers", "has_answers", "play_round", "read_answers", "run_answers"]
 
 _ARRAYS = ("signal", "answer", "check")
+_POOLED = "auto, pooled"
 _LEVELS = np.arange(0.0, 1.0, 0.05)  # quantiles of a chain's threshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerSide:
-    """A matrix with data about answers; NaN or -1 where missing. ``labels``: at most one of two answers is right."""
+    """A matrix with data about answers; NaN or -1 where missing. ``labels``: at most one of two answers is right.
+
+    ``probability`` are label distributions (rounds, agents, labels), ``truth`` is the right label of a round.
+    """
 
     matrix: Matrix
     cost: Floats
@@ -46,6 +52,8 @@ class AnswerSide:
     answer: Ints
     check: Floats
     labels: bool
+    probability: Floats | None = None
+    truth: Ints | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -71,13 +79,20 @@ class RowAnswers:
             signal=None if math.isnan(side.signal[at]) else float(np.clip(side.signal[at], 0.0, 1.0)),
             check=None if side.check[at] < 0.0 else float(side.check[at]),
             cost_usd=float(side.cost[at]),
+            output=self._output(agent),
             **key,
         )
 
-    def deliver(self, agent: int) -> float:
-        """The reward of the answer of an agent that was asked."""
+    def _output(self, agent: int) -> Labels | None:
+        p = None if self.side.probability is None else self.side.probability[self.row, agent]
+        return None if p is None or not np.isfinite(p).all() else Labels(p / p.sum())
+
+    def deliver(self, agent: int, combined: Sequence[float] = ()) -> float:
+        """The reward of the answer of an agent that was asked, or of the most probable label of a combination."""
         if agent not in self.asked:
             raise RuntimeError(f"agent {agent} was not asked on this row")
+        if combined and self.side.truth is not None:
+            return float(self.side.truth[self.row] == int(np.argmax(combined)))
         return float(self.side.matrix.reward[self.row, agent])
 
     @property
@@ -102,7 +117,9 @@ def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
     matrix = load_matrix(path)
     shape = matrix.reward.shape
     with np.load(path, allow_pickle=False) as archive:
-        found = {name: np.asarray(archive[name]) for name in (*_ARRAYS, "label") if name in archive.files}
+        found = {
+            name: np.asarray(archive[name]) for name in (*_ARRAYS, "label", "probability") if name in archive.files
+        }
     for name in _ARRAYS:
         if name in found and found[name].shape != shape:
             raise InvalidInputError(f"{path.name}: {name}", f"has shape {found[name].shape}", f"give it {shape}")
@@ -119,22 +136,31 @@ def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
     check = np.where(matrix.reward >= 0.5, 1.0, 0.0) if truthful else cells("check", -1.0)
     cost = np.zeros(shape) if matrix.cost_usd is None else np.nan_to_num(matrix.cost_usd)
     answer = cells("answer", -1.0).astype(int)
-    return AnswerSide(matrix, cost, cells("signal", math.nan), answer, check, "label" in found)
+    probability, truth = found.get("probability"), found.get("label")
+    if probability is not None and (probability.ndim != 3 or probability.shape[:2] != shape):
+        problem = f"has shape {probability.shape}"
+        raise InvalidInputError(f"{path.name}: probability", problem, f"give it {shape} and one number per label")
+    if probability is None or truth is None or truth.dtype.kind not in "iu":  # labels must be places of probabilities
+        probability = truth = None
+    side = (matrix, cost, cells("signal", math.nan), answer, check, "label" in found)
+    return AnswerSide(*side, None if probability is None else probability.astype(float), truth)
 
 
-def play_round(router: Orchestrator, row: RowAnswers, task: Task, attempts: int) -> float:
+def play_round(
+    router: Orchestrator, row: RowAnswers, task: Task, attempts: int, *, combine: CombineRule = "vote"
+) -> float:
     """Play one round of a router; returns its reward, which it learns."""
     place = {name: index for index, name in enumerate(router.agents)}
     seen: tuple[Answer, ...] = ()
     while True:
-        decision = router.decide(task, seen=seen, attempts=attempts)
+        decision = router.decide(task, seen=seen, attempts=attempts, combine=combine)
         agent = place[decision.agent]
         if decision.action == "accept":
             break
         seen = (*seen, row.ask(agent, decision.id))
         if attempts == 1:
             break
-    reward = row.deliver(agent)
+    reward = row.deliver(agent, decision.combined)
     paid = seen[0].cost_usd if attempts == 1 else None
     router.observe(decision.id, Outcome.completed(reward, cost_usd=paid))
     return reward

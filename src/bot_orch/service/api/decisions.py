@@ -122,6 +122,9 @@ def _team(request: Request, rows: Mapping[str, Sequence[Row]]) -> Team | None:
     body: DecisionRequest = request.body
     if body.attempts == 1 and not body.seen:
         return None
+    if body.combine == "barycenter":
+        message = "combine: 'barycenter' needs label distributions, which seen has not; choose vote, surest or central"
+        raise Problem(422, "invalid_value", message, param="combine")
     seen = []
     for place, each in enumerate(body.seen):
         known_as, where = request.inside(each.decision_id), f"seen[{place}].decision_id"

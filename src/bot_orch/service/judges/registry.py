@@ -189,6 +189,9 @@ def _check_steps(config: Config) -> None:
         if kinds[name] in _NOT_ASKED:
             problem = f"{name!r} is of kind {kinds[name]}, which does not judge one answer"
             raise InvalidInputError(f"config.router.{where}", problem, "name a judge that can be asked")
+    if settings.combine == "barycenter":
+        problem = "is 'barycenter', which combines label distributions, and agents answer with texts"
+        raise InvalidInputError("config.router.combine", problem, "choose vote, surest or central")
     if not settings.looks:
         for name, usual in (("combine", "vote"), ("carry", "none"), ("hold", False)):
             if getattr(settings, name) != usual:
