@@ -258,6 +258,7 @@ BAD = {
     "carry: summary": "carry: has no effect",
     "hold: true": "hold: has no effect",
     "combine: surest": "combine: has no effect",
+    "combine: barycenter": "choose vote, surest or central",
     "checks: [right], attempts: 1": "attempts: is 1",
     "checks: [right], success_reward: 1.0": "success_reward: would teach",
     "signal: logprobs, carry: summary": "carry: has no effect; add router.checks",

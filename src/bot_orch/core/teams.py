@@ -204,6 +204,7 @@ def _part(seen: Seen, of: Ints) -> Seen:
 def _similarity(state: Arrays, answers: Sequence[Answer], equal: Floats) -> Floats:
     """How alike answers are: 1 at W = 0; 1 - W for label distributions, else exp(-W / mean W); equality without W."""
     similar, usual = equal.copy(), _mean(state.get("apart", np.zeros(2)))
+    np.fill_diagonal(similar, 1.0)
     for j, later in enumerate(answers):
         for i, w in enumerate(later.apart):
             if not math.isnan(w):
