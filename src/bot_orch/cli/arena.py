@@ -83,6 +83,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cost-weight", type=float, default=0.0, metavar="W", help="reward units per dollar, for auto and bot"
     )
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="AGENT=USD",
+        help="on rounds that look at answers: dollars per answer of an agent, such as a person (repeatable)",
+    )
     parser.add_argument("--budget", type=float, metavar="USD", help="mean dollars per task at most, for our policies")
     parser.add_argument(
         "--conditions",
@@ -127,6 +134,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.warm_start:
         remedy = "pass --attempts 2 or more, and sets with signal, answer or check"
         raise InvalidInputError("--warm-start", "has no effect on rounds that look at no answers", remedy)
+    if arguments.price:
+        raise InvalidInputError(
+            "--price", "has no effect on these rounds", "pass --attempts 2 or more, or leave it out"
+        )
     plan = ArenaPlan(
         paths,
         entrants,
@@ -182,11 +193,24 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
         seeds=arguments.seeds,
         rounds=arguments.rounds or arguments.at_most,
         truthful=arguments.truthful_check,
+        prices=dict(map(_price, arguments.price)),
         evaluated=arguments.warm_start,
         tell=print,
     )
     print(f"table:   {table}")  # noqa: T201
     return 0
+
+
+def _price(given: str) -> tuple[str, float]:
+    """The agent and the dollars of ``AGENT=USD``."""
+    name, _, usd = given.rpartition("=")
+    try:
+        price = float(usd)
+    except ValueError:
+        price = math.nan
+    if not name or not 0.0 <= price < math.inf:
+        raise InvalidInputError("--price", f"is {given!r}", "pass an agent and dollars, such as person=0.02")
+    return name, price
 
 
 def _report(out: Path, page: Path) -> None:

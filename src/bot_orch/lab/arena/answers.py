@@ -12,7 +12,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats, Ints
 from bot_orch.core.constraints import Objective
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.warm import Evaluations
 from bot_orch.core.teams import CombineRule
+from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError
 from bot_orch.files import write_atomically
 from bot_orch.lab.arena.league import mean_std
@@ -35,7 +35,6 @@ from bot_orch.types import Answer, Outcome, Task
 __all__ = ["AnswerSide", "RowAnswers", "has_answers", "play_round", "read_answers", "run_answers"]
 
 _ARRAYS = ("signal", "answer", "check")
-_POOLED = "auto, pooled"
 _LEVELS = np.arange(0.0, 1.0, 0.05)  # quantiles of a chain's threshold
 
 
@@ -171,7 +170,7 @@ _Rows = Floats
 _Entrant = Callable[[AnswerSide, Ints, int], _Rows]
 
 
-def _routed(weight: float, attempts: int, evaluated: Ints | None = None) -> _Entrant:
+def _routed(weight: float, attempts: int, evaluated: Ints | None = None, *, combine: CombineRule = "vote") -> _Entrant:
     """``auto``, after a warm start from the ``evaluated`` rows if there are any."""
 
     def play(side: AnswerSide, rows: Ints, seed: int) -> _Rows:
@@ -183,7 +182,8 @@ def _routed(weight: float, attempts: int, evaluated: Ints | None = None) -> _Ent
         for t, row in enumerate(rows.tolist()):
             shown = RowAnswers(side, row)
             features = () if side.matrix.features is None else tuple(side.matrix.features[row].tolist())
-            found[t] = play_round(router, shown, Task(features=features), attempts), shown.paid_usd, len(shown.asked)
+            reward = play_round(router, shown, Task(features=features), attempts, combine=combine)
+            found[t] = reward, shown.paid_usd, len(shown.asked)
         return found
 
     return play
@@ -263,6 +263,8 @@ def _entrants(side: AnswerSide, weight: float, attempts: int, evaluated: Ints) -
     found = {f"auto, {attempts} attempts": _routed(weight, attempts)}
     if len(evaluated):
         found[f"auto, {attempts}, warm start"] = _routed(weight, attempts, evaluated)
+    if side.probability is not None:
+        found[f"auto, {attempts}, barycenter"] = _routed(weight, attempts, combine="barycenter")
     found |= {
         "auto, 1 attempt": _routed(weight, 1),
         "best single (hindsight)": _best_single(weight),
@@ -294,9 +296,12 @@ def run_answers(
     rounds: int | None,
     truthful: bool,
     evaluated: int,
+    prices: Mapping[str, float],
     tell: Callable[[str], None],
 ) -> Path:
     """Play every set and write ``arena.csv`` and ``verdict.json``; returns the path of the table.
+
+    ``prices`` are dollars per answer of agents, in place of those of the sets.
 
     The first ``evaluated`` rows of every order are played by nobody: one entrant begins with all their outcomes.
     """
@@ -304,7 +309,7 @@ def run_answers(
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(("dataset", "policy", "metric", "mean", "std", "seeds"))
     for path in paths:
-        side = read_answers(path, truthful=truthful)
+        side = _priced(read_answers(path, truthful=truthful), prices)
         results = _play_all(side, attempts=attempts, weight=weight, seeds=seeds, rounds=rounds, evaluated=evaluated)
         for line in _lines(dataset_name(path), results, writer):
             tell(line)
@@ -314,6 +319,17 @@ def run_answers(
     write_atomically(out / "verdict.json", json.dumps({"verdicts": verdict}, indent=1).encode())
     write_atomically(out / "arena.csv", table.getvalue().encode())
     return out / "arena.csv"
+
+
+def _priced(side: AnswerSide, prices: Mapping[str, float]) -> AnswerSide:
+    """The set with other dollars per answer of some agents."""
+    cost, agents = side.cost.copy(), list(side.matrix.agents)
+    for name, usd in prices.items():
+        if name not in agents:
+            problem = f"names {name!r}, which is no agent of {side.matrix.name}"
+            raise InvalidInputError("--price", problem, f"choose from {', '.join(agents)}")
+        cost[:, agents.index(name)] = usd
+    return replace(side, cost=cost)
 
 
 #: By entrant: reward, dollars, agents asked and net reward over the second half of the rounds, (seeds, 4).
