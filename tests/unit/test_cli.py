@@ -54,6 +54,10 @@ def test_reproduce_writes_tables_figures_and_a_page(whole):
     assert all(float(row["mean"]) == float(row["mean"]) for row in rows)
     page = (whole / "index.html").read_text()
     assert 'class="in"' in page and "paper protocol" in page and "data:image/png;base64," in page
+    assert "<b>This is a preview</b>: 5 seeds in the paper's tables, where a full run has 600" in page.replace(
+        "&#x27;", "'"
+    )
+    assert "have more seeds than the paper's behind 0 of" in page and "600 seeds (" not in page
     assert 'src="http' not in page and 'href="http' not in page, "the page must need nothing else"
     assert {p.suffix for p in (whole / "figures").iterdir()} == {".png", ".svg"}
 

@@ -101,7 +101,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="what you do now, an agent or a policy (default: the most expensive agent, else the first)",
+        help="what you do now, an agent or a policy (default: the most expensive agent; without dollars, the best)",
     )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     add_run_options(parser, "out/arena")

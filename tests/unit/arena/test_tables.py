@@ -68,6 +68,23 @@ def test_units_in_brackets_are_no_agents(write):
     assert found.elapsed_s[0, 1] == 0.9
 
 
+@pytest.mark.parametrize(
+    "column",
+    ["small_usd_per_call", "small_cents", "Small_eur", "small_tokens", "small ($)", "small-eur", "cents small"],
+)
+@pytest.mark.parametrize("small", ["small", "small score"])
+def test_a_unit_beside_an_agent_is_no_agent(write, column, small):
+    """Else the agent small_cents earns the price of small."""
+    with pytest.raises(InvalidInputError, match="drop it") as error:
+        load(write(f"id,{small},large,{column}\n1,0,1,0.5\n2,1,1,0.5\n"))
+    assert repr(column) in str(error.value) and "small_cost_usd" in str(error.value)
+
+
+def test_agents_with_names_that_begin_alike(write):
+    found = load(write("id,gpt-4,gpt-4-mini,gpt-4.1,gpt-4o,gpt-4 new_score\n1,0,1,1,1,1\n2,1,0,1,1,0\n"))
+    assert found.agents == ("gpt-4", "gpt-4-mini", "gpt-4.1", "gpt-4o", "gpt-4 new"), "the remedy works"
+
+
 def test_summaries_of_a_spreadsheet_are_told(write):
     found = load(write("id,small,large,Average\n1,0,1,0.5\nMean,0,1,0.5\n"))
     assert found.agents == ("small", "large") and len(found.reward) == 2

@@ -109,9 +109,21 @@ def test_no_difference_is_said(arena):
     told = " ".join(told.split())
     assert found["outcome"] == "no difference" and found["compared"] == 2
     assert (
-        "keep sending everything to a: no difference found between it and" in told and "the best of 2 policies" in told
+        f"keep sending everything to {found['agent']}: no difference found between it and" in told
+        and "the best of 2 policies" in told
     )
-    assert "Compared with the first agent of the file" in told
+    best = same.agents[int(same.reward.mean(axis=0).argmax())]
+    assert found["agent"] == best and "Compared with the agent with the highest mean reward" in told
+
+
+def test_where_dollars_do_not_differ_the_best_agent_is_the_baseline(arena):
+    """Not the first column: a policy that beats small alone is worth nothing where large alone earns more."""
+    rng = np.random.default_rng(5)
+    reward = (rng.random((120, 2)) < [0.4, 0.9]).astype(float)
+    same = {"cost_usd": np.ones((120, 2)), "features": rng.random((120, 1))}
+    found, told = arena(matrix=Matrix("toy", ("small", "large"), reward, **same), policies=("linucb",))
+    assert found["agent"] == "large" and found["outcome"] != "better"
+    assert "sending everything to large" in " ".join(told.split())
 
 
 def test_what_a_saving_may_cost_is_said(arena):

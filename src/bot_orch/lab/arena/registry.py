@@ -44,7 +44,7 @@ BASELINES = {
 }
 #: The row of the agent that stands for what the user does now; reported too.
 NOW = "now"
-NOW_ABOUT = "always one agent: that of --baseline, else the most expensive, else the first of the file"
+NOW_ABOUT = "always one agent: that of --baseline, else the most expensive, else the best"
 #: Reported in addition where a budget is given.
 BUDGET_BASELINES = {
     "cheapest": "the single agent with the lowest mean cost",

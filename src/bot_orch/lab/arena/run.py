@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch._version import __version__
+from bot_orch.arrays import Floats
 from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.files import write_atomically
@@ -167,13 +168,16 @@ def current_agent(matrix: Matrix, wanted: str | None) -> tuple[str, str]:
     """Return the agent that is assumed to take every task today, and the reason.
 
     This is the agent that the user names. Without a name it is the most expensive agent where
-    dollars are known, since sending everything to the largest is what a router replaces; else the first agent.
+    dollars are known, since sending everything to the largest is what a router replaces; else the agent with the
+    highest mean reward, the strongest that a table without dollars speaks for.
 
     Examples
     --------
     >>> toy = Matrix("toy", ("small", "large"), np.ones((1, 2)), cost_usd=np.array([[1.0, 3.0]]))
     >>> current_agent(toy, None)
     ('large', 'the most expensive agent')
+    >>> current_agent(Matrix("toy", ("small", "large"), np.array([[0.5, 1.0]])), None)
+    ('large', 'the agent with the highest mean reward')
     >>> current_agent(toy, "small")
     ('small', 'named by --baseline')
     """
@@ -185,7 +189,15 @@ def current_agent(matrix: Matrix, wanted: str | None) -> tuple[str, str]:
         mean = np.where(count > 0, np.where(known, matrix.cost_usd, 0.0).sum(axis=0) / np.maximum(count, 1), -1.0)
         if mean.max() > mean[mean >= 0.0].min(initial=np.inf):
             return matrix.agents[int(np.argmax(mean))], "the most expensive agent"
-    return matrix.agents[0], "the first agent of the file"
+    return matrix.agents[int(np.argmax(_mean_rewards(matrix)))], "the agent with the highest mean reward"
+
+
+def _mean_rewards(matrix: Matrix) -> Floats:
+    """Mean reward of every agent on the tasks it can take, (M,); minus infinity without one."""
+    known = np.isfinite(matrix.reward) & matrix.eligible
+    count = known.sum(axis=0)
+    total = np.where(known, matrix.reward, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), -np.inf)
 
 
 def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:

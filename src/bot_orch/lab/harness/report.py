@@ -55,7 +55,7 @@ _METHODS = ("bot-orch", "no-ot", "random", "ucb1")
 _PLURAL = {1.0: "hold", 0.5: "hold with a correction", 0.0: "fail as stated"}
 _FARTHEST = 8.0  # z scores beyond are drawn at the edge
 _LEGEND = (
-    "<p>Our runs have more seeds than the paper's. <span class='in'>Green ✓</span>: the published mean lies in the "
+    "<p>{seeds} <span class='in'>Green ✓</span>: the published mean lies in the "
     "95 % interval of a mean over the paper's number of seeds, computed from our runs; <span class='out'>orange "
     "✗</span>: it does not. Of a perfect reproduction 95 % of the cells are green. A cell shows z, our mean ± standard "
     "deviation over seeds, the published value, and that interval; z is the difference over its standard error, "
@@ -85,7 +85,7 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
     chapters = _chapters(sections)
     entries = [Chapter("summary", "Summary")]
     ordered = [section for members in chapters.values() for section in members]
-    parts = [f'<h1 id="summary">{_TITLE}</h1>', _answer(out, ordered), _summary(ordered, facts)]
+    parts = [f'<h1 id="summary">{_TITLE}</h1>', _preview(facts), _answer(out, ordered), _summary(ordered, facts)]
     for name, members in chapters.items():
         ident = f"chapter-{name or 'more'}"
         inside = [(section.experiment.id, lettered(_short(section.experiment.title))) for section in members]
@@ -94,6 +94,25 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
         parts += [_section(section) for section in members]
     write_atomically(out / "index.html", html_page(_TITLE, "".join(parts), entries))
     return out / "index.html"
+
+
+def _preview(facts: Mapping[str, str]) -> str:
+    """A warning above the answer if the run was smaller than a full one."""
+    if "Preview" not in facts:
+        return ""
+    return (
+        f"<p class=answer><b>This is a preview</b>: {escape(facts['Preview'])}. The verdicts below can change "
+        "with more; for a full run leave <code>--quick</code> and <code>--seeds</code> out.</p>"
+    )
+
+
+def _seeds_words(sections: Sequence[Section]) -> str:
+    """How the number of seeds of these runs compares with the paper's."""
+    published = [row for section in sections for row in section.rows if row.paper is not None]
+    more = sum(row.paper is not None and row.seeds > row.paper.seeds for row in published)
+    if more == len(published):
+        return "Our runs have more seeds than the paper's." if published else ""
+    return f"Our runs have more seeds than the paper's behind {more} of {len(published)} published numbers."
 
 
 def _answer(out: Path, sections: Sequence[Section]) -> str:
@@ -216,7 +235,8 @@ def _summary(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
         "<div class=scroll><table class=summary><tr><th>Experiment</th><th>In the paper</th><th>Agreement</th></tr>"
         f"{''.join(lines)}</table></div>{beyond}"
         f"<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> next to the published one.</p>"
-        f"{_LEGEND}<ul class=notes>{protocols}</ul><p>{_made(facts)}</p>{facts_table(facts)}"
+        f"{_LEGEND.format(seeds=_seeds_words(sections))}<ul class=notes>{protocols}</ul>"
+        f"<p>{_made(facts)}</p>{facts_table(facts)}"
     )
 
 

@@ -184,10 +184,12 @@ def _results(experiment: Experiment, scale: Scale, done: dict[tuple[str, str], d
 
 
 def _facts(plan: Plan) -> dict[str, str]:
-    full = "few" if plan.scale.quick else "600 in the paper's tables, which have 30 and 5"
+    seeds, full = plan.scale.n_seeds(), Scale().n_seeds()
+    small = f"{seeds} seeds in the paper's tables, where a full run has {full}"
     return {
+        **({"Preview": small} if plan.scale.quick or seeds < full else {}),
         "Command": plan.command,
         **machine_facts(),
         "Rounds": "few" if plan.scale.quick else "as published",
-        "Seeds": full if plan.scale.seeds is None else str(plan.scale.seeds),
+        "Seeds": f"{seeds} in the paper's tables, which have 30 and 5",
     }

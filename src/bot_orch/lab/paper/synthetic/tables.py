@@ -202,10 +202,9 @@ def draw_published(rows: Sequence[ResultRow], metrics: Mapping[str, str], method
 EXPERIMENT = Experiment(
     id="synthetic",
     title="Five synthetic environments",
-    about="Six agents, 200 rounds, 600 seeds (the paper: five): normal and half-moons tasks (iid-g, iid-m), variance "
-    "changepoints "
-    "(noniid-ps), sinusoidal drift (noniid-sd) and Brownian bridges (noniid-bb). The reference of a task is known "
-    "before the choice, its alignment with every agent only up to noise.",
+    about="Six agents, 200 rounds (the paper has five seeds): normal and half-moons tasks (iid-g, iid-m), variance "
+    "changepoints (noniid-ps), sinusoidal drift (noniid-sd) and Brownian bridges (noniid-bb). The reference of a task "
+    "is known before the choice, its alignment with every agent only up to noise.",
     units=_units,
     run=run_synthetic,
     rows=_rows,
@@ -310,9 +309,8 @@ def draw_lambda(results: Results) -> Any:
 LAMBDA_EXPERIMENT = Experiment(
     id="synthetic-lambda",
     title="Synthetic: sensitivity to lambda",
-    about="BOT-Orch over fifteen values of lambda, 114 rounds, 600 seeds (the paper: 30), scored with lambda = 1; an "
-    "i.i.d. setting and "
-    "a harsher Brownian bridge.",
+    about="BOT-Orch over fifteen values of lambda, 114 rounds (the paper has 30 seeds), scored with lambda = 1; an "
+    "i.i.d. setting and a harsher Brownian bridge.",
     units=_lambda_units,
     run=run_synthetic,
     rows=_lambda_rows,

@@ -134,7 +134,7 @@ EXPERIMENT = theory_experiment(
     id="theory-temperature",
     title="The price of a constant temperature",
     about="Six agents with Bernoulli rewards of mean 0.3 to 0.8, no alignment, bandit feedback. The paper compares "
-    "over 200 rounds; here the same policies go on to 20 000.",
+    "over 200 rounds; here the same policies go on.",
     units=units,
     run=run,
     claims=claims,

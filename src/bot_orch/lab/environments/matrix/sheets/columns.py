@@ -105,7 +105,33 @@ def split_role(name: str) -> tuple[str, str] | None:
     return None
 
 
+def measures(column: str, agent: str) -> bool:
+    """Whether a column is the name of an agent and a word more.
+
+    Names of models are extended by ``-``, ``.`` and ``/``, so that there, and before the name, only a unit counts.
+
+    Examples
+    --------
+    >>> measures("small_usd_per_call", "small"), measures("mid ($)", "mid"), measures("gpt-4-eur", "gpt-4")
+    (True, True, True)
+    >>> measures("gpt-4-mini", "gpt-4"), measures("smaller", "small"), measures("small", "small")
+    (False, False, False)
+    """
+    long, short = plain(column), plain(agent)
+    start = len(short)
+    after = long.startswith(short) and column[start : start + 1] in tuple(_BETWEEN)
+    if after and column[start] in _AFTER_NAMES:
+        return True
+    before = long.endswith(short) and column[-start - 1 : -start] in tuple(_BETWEEN)
+    words = long[start:] if after else long[:-start] if before else ""
+    return not _UNITS.isdisjoint(words.split("_"))
+
+
 _BETWEEN = " |:._-/()[]"
+_AFTER_NAMES = " |:_()[]"
+_UNITS = frozenset(
+    ("usd", "eur", "gbp", "dollar", "dollars", "euro", "euros", "cent", "cents", "token", "tokens", "ms")
+)
 _SPLIT = ("reward", "cost_usd", "seconds", "milliseconds", "claim", "true_reward")
 
 

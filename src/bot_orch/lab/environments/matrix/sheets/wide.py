@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from bot_orch.lab.environments.matrix.sheets.columns import (
     GROUP,
     SUMMARIES,
     columns_not_read,
+    measures,
     named_role,
     plain,
     role_of,
@@ -93,6 +95,7 @@ def _outcomes(sheet: Sheet, known: set[str]) -> dict[str, dict[str, str]]:
     for name, agent, role in parts:
         if role != "reward" and agent in found["reward"]:
             found[role].setdefault(agent, name)
+    _refuse_suffixes(sheet, found["reward"])
     if not found["reward"]:
         few = ", ".join(map(repr, list(sheet.columns)[:8]))
         problem = f"no column holds rewards (columns: {few})"
@@ -101,6 +104,15 @@ def _outcomes(sheet: Sheet, known: set[str]) -> dict[str, dict[str, str]]:
     if found["seconds"]:
         found["milliseconds"] = {}
     return found
+
+
+def _refuse_suffixes(sheet: Sheet, rewards: dict[str, str]) -> None:
+    """Refuse a column that is another agent's name and a word without a role: an agent would earn its own price."""
+    for agent, column in permutations(rewards, 2):
+        if rewards[column] == column and measures(column, agent):
+            problem = f"is {agent!r} and a word that names no outcome; it would be read as an agent of that name"
+            remedy = f"call it {agent}_cost_usd or {agent}_seconds if it is that, {column}_score if it is an agent's"
+            raise InvalidInputError(sheet.place(column), problem, f"{remedy} reward, else drop it")
 
 
 def _repeated(sheet: Sheet, ids: list[str]) -> list[str]:
