@@ -84,6 +84,23 @@ def test_continue_restarts_where_an_agent_cannot_continue(serve, agent, upstream
     assert text_of(events_of(service)) == f"The sky is {RESTART_MARKER}Blue."
 
 
+def test_an_agent_that_can_continue_is_preferred(serve, agent, upstream):
+    """All but one of the agents would begin again, and the one that continues is asked, whatever the policy says."""
+    url = upstream.script("shared", *8 * (BEGUN, said(" blue.")))
+    lines = [agent(url, name) for name in ("one", "two", "three", "four")]
+    able = agent(url, "able")[:-1] + ", capabilities: {prefill: message}}"
+    service = serve(*lines, able, router="success_reward: 1.0, midstream: continue, rules: [{kind: '', deny: [able]}]")
+    assert RESTART_MARKER in text_of(events_of(service)), "a rule comes first"
+    service.stop()
+    service = serve(*lines, able, router="success_reward: 1.0, midstream: continue, seed: 4")
+    found = [events_of(service) for _ in range(6)]
+    moved = [each["bot_orch"] for events in found for each in events if "bot_orch" in each]
+    begun = [each.agent for each in attempts(service, 12)[::2]]
+    for first, note in zip(begun, moved, strict=True):
+        assert first == "able" or (note["agent"], note["midstream"]) == ("able", "continue")
+    assert set(begun) - {"able"}, "some began with an agent that cannot continue"
+
+
 @pytest.mark.parametrize("refusal", [status(400), status(422)])
 def test_an_agent_that_refuses_the_beginning_is_asked_for_the_whole(serve, agent, upstream, refusal):
     """The refusal is of a request that was not the client's: nothing is learned from it."""

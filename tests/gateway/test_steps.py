@@ -79,6 +79,21 @@ def test_a_failed_check_asks_the_next_agent(pair, client):
     assert replay(log).ok and fold(log, use_snapshot=False).fingerprint() == state
 
 
+def test_a_check_that_cannot_run_says_so(pair, client, tmp_path):
+    """The file was valid at the start; then the program went away."""
+    program = tmp_path / "check.sh"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    judge = f"judges: [{{name: tests, kind: unit_test, settings: {{command: ['{program}']}}}}]"
+    service = pair("seed: 3, checks: [tests], attempts: 2", judge)
+    program.unlink()
+    (answer,) = ask(client, service)
+    reason = f"tests could not run: {program} cannot be started: FileNotFoundError"[:100]
+    assert reason[:60] in answer.headers["x-bot-orch-steps"]
+    explained = service.get(f"/v1/decisions/{answer.headers['x-bot-orch-decision-id']}").json()
+    assert "tests could not run" in explained["steps"][0] and "nothing is known" not in explained["steps"][0]
+
+
 def test_the_reward_of_a_round_is_learned_once(pair, client):
     """The check is a judge, too: its value of the delivered answer is the outcome of the round."""
     service = pair()

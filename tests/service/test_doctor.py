@@ -197,6 +197,32 @@ def test_a_configuration_with_a_mistake(text, said, tmp_path, capsys):
     assert out.startswith("failed   configuration: ") and said in out
 
 
+@pytest.mark.parametrize("kind", ["program", "unit_test"])
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("nope-prog", "'nope-prog' is not on the PATH; install it, or write its path"),
+        ("./plain.txt", "'./plain.txt' is not an executable file"),
+        ("./check.sh", ""),
+        ("sh", ""),
+    ],
+)
+def test_a_judge_whose_program_is_missing(kind, command, said, tmp_path, capsys):
+    (tmp_path / "plain.txt").write_text("")
+    (tmp_path / "check.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "check.sh").chmod(0o755)
+    judges = [{"name": "tests", "kind": kind, "settings": {"command": [command]}}]
+    agents = [{"id": "a", "kind": "simulated"}]
+    listen = {"port": free_port()}
+    document = {"version": 1, "database": ":memory:", "listen": listen, "agents": agents, "judges": judges}
+    (tmp_path / "c.yaml").write_text(json.dumps(document))
+    assert main(["validate", str(tmp_path / "c.yaml")]) == (2 if said else 0)
+    wrong = f"config.judges.tests.settings.command: {said}"
+    assert not said or wrong in capsys.readouterr().err
+    assert main(["doctor", str(tmp_path / "c.yaml")]) == (1 if said else 0)
+    assert not said or wrong in capsys.readouterr().out
+
+
 def test_a_timeout_that_is_none(tmp_path, capsys):
     assert main(["doctor", str(tmp_path / "c.yaml"), "--timeout", "0"]) == 2
     assert "--timeout: is 0" in capsys.readouterr().err

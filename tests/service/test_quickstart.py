@@ -62,7 +62,7 @@ def test_endpoints_of_the_environment_become_a_gateway_that_learns(start, tmp_pa
     assert '"${OPENAI_API_KEY}"' in made and '"${ANTHROPIC_API_KEY}"' in made and "encoder: builtin" in made
     config = load_config(tmp_path / "bot-orch.yaml")
     assert [(each.id, each.kind) for each in config.agents] == [
-        *[("c-1", "openai"), ("a-1", "openai"), ("b-1", "anthropic")]
+        *[("local", "openai"), ("a-1", "openai"), ("b-1", "anthropic")]
     ]
     assert config.listen.port == 8080, "port 0 is for this run alone"
     assert (tmp_path / "bot-orch.schema.json").exists()
@@ -117,9 +117,9 @@ def test_endpoints_that_do_not_work_are_left_out_with_the_reason(start, monkeypa
 def test_one_model_alone_gets_a_variant_to_choose(start, tmp_path):
     with endpoint(("only",), key="") as one:
         out = start(*QUICK, "--endpoint", f"local={one.url}")
-    assert "learned from: 3" in out and "only-brief is the same model" in out
+    assert "learned from: 3" in out and "local-brief is the same model" in out
     small, brief = load_config(tmp_path / "bot-orch.yaml").agents
-    assert (small.id, brief.id) == ("only", "only-brief") and brief.settings["system"]
+    assert (small.id, brief.id) == ("local", "local-brief") and brief.settings["system"]
 
 
 def test_models_and_keys_of_an_option(start, tmp_path, monkeypatch):
@@ -130,7 +130,7 @@ def test_models_and_keys_of_an_option(start, tmp_path, monkeypatch):
         assert "learned from: 3" in start(*QUICK, *words)
     made = text(tmp_path)
     assert "${MY_KEY}" in made and "${B_API_KEY}" in made
-    assert [each.id for each in load_config(tmp_path / "bot-orch.yaml").agents] == ["m-1", "b-m-1"]
+    assert [each.id for each in load_config(tmp_path / "bot-orch.yaml").agents] == ["a", "b"]
 
 
 def test_azure_and_ollama(monkeypatch):
@@ -209,6 +209,13 @@ def test_chats_that_fail_are_told(start):
     with endpoint(("m",), key="", chat_status=500) as broken:
         out = start(*QUICK, "--endpoint", f"a={broken.url}", status=1)
     assert out.count("   failed: ") == 3 and "failed: 3" in out
+
+
+def test_an_endpoint_that_cannot_be_an_agent_leaves_no_file(start, tmp_path):
+    with endpoint(models_status=404) as one:
+        out = start(*QUICK, "--endpoint", f"big={one.url}/chat/completions,m", status=2)
+    assert "config.agents" in out and "wrote" not in out
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_port_in_use_is_one_line(start, tmp_path):

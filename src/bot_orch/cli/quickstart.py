@@ -31,7 +31,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("config", type=Path, nargs="?", default=Path("bot-orch.yaml"), metavar="FILE")
     parser.add_argument(
-        "--endpoint", action="append", default=[], metavar="NAME=URL", help="another one: name=url[,model[,VARIABLE]]"
+        "--endpoint",
+        action="append",
+        default=[],
+        metavar="NAME=URL",
+        help="another one: name=url[,model[,VARIABLE]]; NAME is the agent's if the endpoint has one model",
     )
     parser.add_argument("--simulated", action="store_true", help="simulated agents, whatever the environment has")
     parser.add_argument(
@@ -50,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from bot_orch.cli.init import write_configuration
     from bot_orch.service.build import check
-    from bot_orch.service.config import load_config
+    from bot_orch.service.config import load_config, parse_config, placed
     from bot_orch.service.quickstart import Search, Try, configuration, run_quickstart, search
 
     file: Path = arguments.config
@@ -68,10 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
     learn_from = arguments.learn_from or _learn_from(ask=ask and bool(wanted))
     port = arguments.port if arguments.port is not None else _port(ask=ask)
     _check_free(port)  # before anything is written
-    write_configuration(file, configuration(wanted, learn_from=learn_from, file=file.name, port=port))
-    read = partial(load_config, file, port=port)
-    config = read()
+    made = configuration(wanted, learn_from=learn_from, file=file.name, port=port)
+    config = placed(parse_config(made, name=str(file)), file, port=port)
     check(config)
+    write_configuration(file, made)
+    read = partial(load_config, file, port=port)
     _say(f"wrote {file}: agents {', '.join(agent.id for agent in config.agents)}; it is valid")
     if sum(len(each.models) for each in wanted) == 1:
         brief = config.agents[-1].id

@@ -24,13 +24,14 @@ class Verdict(NamedTuple):
     """What a judge says of an answer: a value in [0, 1], None for no opinion, and a message about what is wrong.
 
     ``own``: the message is the operator's own, so that its last line may be logged; others may quote the answer.
-    ``cost_usd`` is what the judge's agent has cost.
+    ``cost_usd`` is what the judge's agent has cost; ``failed``: the judge could not run, and the message says why.
     """
 
     value: float | None
     message: str = ""
     own: bool = False
     cost_usd: float = 0.0
+    failed: bool = False
 
     @property
     def reason(self) -> str:

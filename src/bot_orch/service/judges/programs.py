@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from contextlib import suppress
@@ -16,7 +17,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, checked_value
 from bot_orch.service.judges.checks import CheckSettings, fenced
 
-__all__ = ["Program", "ProgramSettings", "UnitTest", "UnitTestSettings"]
+__all__ = ["Program", "ProgramSettings", "UnitTest", "UnitTestSettings", "check_program"]
 
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 _FILE = "{file}"
@@ -107,6 +108,17 @@ class UnitTest:
         return s.verdict(passed=status == 0, message=said.decode(errors="replace")[-_LONGEST:], own=True)
 
 
+def check_program(command: tuple[str, ...], folder: str | None) -> None:
+    """Refuse a program that cannot be started in ``folder``."""
+    if folder is not None and not Path(folder).is_dir():
+        raise InvalidInputError("folder", f"{folder} is not a folder", "name the folder that the program runs in")
+    program = command[0]
+    path = program if os.sep not in program else str(Path(folder or "").absolute() / program)
+    if shutil.which(path) is None:
+        where = "is not on the PATH" if path == program else "is not an executable file"
+        raise InvalidInputError("command", f"{program!r} {where}", "install it, or write its path")
+
+
 async def _run(
     command: tuple[str, ...], folder: str | None, payload: bytes, *, errors: int = DEVNULL
 ) -> tuple[int, bytes]:
@@ -117,7 +129,7 @@ async def _run(
             *command, stdin=PIPE, stdout=PIPE, stderr=errors, env=env, cwd=folder, start_new_session=True
         )
     except OSError as error:
-        raise JudgeFailure(f"the program cannot be started: {type(error).__name__}") from None
+        raise JudgeFailure(f"{command[0]} cannot be started: {type(error).__name__}") from None
     said = b""
     try:
         with suppress(BrokenPipeError, ConnectionResetError):

@@ -18,7 +18,13 @@ from bot_orch.service.judges.functions import FunctionJudge, FunctionSettings
 from bot_orch.service.judges.implicit import ImplicitSettings
 from bot_orch.service.judges.models import ModelJudge, ModelSettings
 from bot_orch.service.judges.pairs import PairwiseSettings
-from bot_orch.service.judges.programs import Program, ProgramSettings, UnitTest, UnitTestSettings
+from bot_orch.service.judges.programs import (
+    Program,
+    ProgramSettings,
+    UnitTest,
+    UnitTestSettings,
+    check_program,
+)
 
 __all__ = [
     "AT_ONCE",
@@ -137,6 +143,11 @@ def check_judges(config: Config) -> None:
         if isinstance(asked, str) and asked not in agents:
             known = ", ".join(agents)
             raise InvalidInputError(f"{where}.settings.agent", f"{asked!r} is not an agent", f"choose from {known}")
+        if isinstance(settings, ProgramSettings | UnitTestSettings):
+            try:
+                check_program(settings.command, settings.folder)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{where}.settings.{error.field}", error.problem, error.remedy) from None
         make_judge(judge, lambda: None)
     _check_audit(config, names)
     _check_steps(config)

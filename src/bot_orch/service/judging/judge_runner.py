@@ -19,7 +19,7 @@ from bot_orch.log.ids import tenant_of
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
-from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, answer_of
+from bot_orch.service.judges.answer import AnswerGiven, Verdict, answer_of
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
 from bot_orch.service.judges.pairs import PairwiseJudge, PairwiseSettings
@@ -82,7 +82,7 @@ class JudgeRunner:
         self._people = HumanAudits(runtime)
 
     async def look(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> dict[str, Verdict]:
-        """What the checks and the signal's judge say of an answer, before it is delivered; without those that fail."""
+        """What the checks and the signal's judge say of an answer, before it is delivered."""
         self._rebuild()
         names, kind = self._runtime.config.router.asked_before_delivery, decision.task.kind
         seats = [each for each in self._seats if each.config.name in names]
@@ -92,9 +92,9 @@ class JudgeRunner:
         answer = answer_of(decision, request, reply)
         found = await asyncio.gather(*(self._verdict(seat, answer) for seat in seats))
         for seat, each in zip(seats, found, strict=True):
-            if each is not None and each.value is not None:
+            if each.value is not None:
                 self._count(seat, "judged")
-        return {seat.config.name: each for seat, each in zip(seats, found, strict=True) if each is not None}
+        return {seat.config.name: each for seat, each in zip(seats, found, strict=True)}
 
     def hear(
         self,
@@ -233,27 +233,29 @@ class JudgeRunner:
             seat.implicit.hear(answer, self._now_s())
             seat.implicit.watch(answer, self._now_s())
             return
+        if known is not None and known.failed:
+            known = None  # it is tried again, in the background
         verdict = known or await self._verdict(seat, answer)
-        if verdict is None or verdict.value is None:
+        if verdict.value is None:
             return
         rate = _rate(self._runtime, audit=audit, rate=seat.config.rate)
         await report(self._runtime, answer, seat.config.name, value=verdict.value, rate=rate, audit=audit)
         if known is None:
             self._count(seat, "audited" if audit else "judged")
 
-    async def _verdict(self, seat: _Seat, answer: AnswerGiven) -> Verdict | None:
-        """The verdict of a judge; None if it fails."""
+    async def _verdict(self, seat: _Seat, answer: AnswerGiven) -> Verdict:
+        """The verdict of a judge, which may be that it could not run."""
         if seat.judge is None:
-            return None
+            return Verdict(None)
         try:
             async with seat.slots, asyncio.timeout(seat.config.timeout_s):
                 found = await seat.judge.verdict(answer)
-        except (JudgeFailure, TimeoutError) as error:
+        except TimeoutError as error:
             self._failed(seat, answer, error)
-            return None
+            return Verdict(None, f"no verdict within {seat.config.timeout_s:g} s", own=True, failed=True)
         except Exception as error:  # a defect of a judge must not end the others
             self._failed(seat, answer, error)
-            return None
+            return Verdict(None, str(error) or type(error).__name__, failed=True)
         if found.value is None:
             self._count(seat, "no opinion")
         return found

@@ -39,6 +39,7 @@ class EndpointFound:
     models: tuple[str, ...] = ()
     private: bool = False
     source: str = ""
+    named: bool = False  # by --endpoint: its only model is an agent of that name
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _given(text: str, env: Mapping[str, str]) -> EndpointFound:
     usual = f"{name.upper().replace('-', '_')}_API_KEY"
     models = (model,) if model else ()
     key = key or (usual if env.get(usual) else "")
-    return EndpointFound(name, "openai", url, key=key, models=models, source=f"--endpoint {name}")
+    return EndpointFound(name, "openai", url, key=key, models=models, source=f"--endpoint {name}", named=True)
 
 
 async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> list[ProbeResult]:

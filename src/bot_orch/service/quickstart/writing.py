@@ -83,7 +83,7 @@ def _agents(found: Sequence[EndpointFound]) -> dict[str, str]:
     pairs = [(each, model) for each in found for model in each.models]
     entries: dict[str, str] = {}
     for each, model in pairs:
-        name = _id(model)
+        name = each.name if each.named and len(each.models) == 1 else _id(model)
         name = name if name not in entries else f"{_id(each.name)}-{name}"
         while name in entries:
             name += "-2"

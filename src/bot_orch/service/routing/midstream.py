@@ -70,6 +70,12 @@ class PartialAnswer:
             return "none"
         return capabilities.prefill
 
+    def continuing(self, capabilities: Mapping[str, Capabilities]) -> tuple[str, ...]:
+        """Agents that can continue the answer; none before there is one."""
+        if not self.text.strip():
+            return ()
+        return tuple(name for name, each in capabilities.items() if self.style(name, each) != "none")
+
     def request(self, call: CallRequest, style: Prefill) -> CallRequest:
         """The request to the agent that takes over; the original one before an answer has begun."""
         self._joining, self.prefilled, self._surplus = self.begun, False, ""

@@ -269,7 +269,12 @@ class Round:
             return event
         try:
             tried = (name for name in self.tried if self.tried.count(name) > 1 or name not in self.partial.refused)
-            constraints = msgspec.structs.replace(self.constraints, tried=tuple(tried), spent_usd=self.spent_usd)
+            constraints = msgspec.structs.replace(
+                self.constraints,
+                tried=tuple(tried),
+                spent_usd=self.spent_usd,
+                continuing=self._continuing() if self.partial.begun else (),
+            )
             first = self.decisions[0] if self.decisions else ""
             event, self._group = decide(
                 self.runtime,
@@ -293,6 +298,10 @@ class Round:
         if not first and not self.constraints.shadow:
             self._start_shadows(event)
         return event
+
+    def _continuing(self) -> tuple[str, ...]:
+        """Agents that can go on with the answer that the client has begun to get."""
+        return self.partial.continuing({name: each.capabilities for name, each in self.runtime.guards.items()})
 
     def _start_shadows(self, event: DecisionMade) -> None:
         """Ask other agents too, in the background; their answers are logged but not returned."""

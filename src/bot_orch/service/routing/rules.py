@@ -68,6 +68,8 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
         The agent whose tool calls this request has the results of: it stays with that one.
     spent_usd
         What the round has spent so far.
+    continuing
+        Agents that can continue the answer the client has begun to get; the others would begin again.
     """
 
     kind: str = ""
@@ -84,6 +86,7 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
     made_by: str | None = None
     chat: bool = False
     spent_usd: float = 0.0
+    continuing: tuple[str, ...] = ()
 
     @property
     def caller(self) -> str:
@@ -147,6 +150,8 @@ def narrow(
         found.by = "kill switch"
     else:
         _narrow(found, constraints, settings, ledger=ledger, guards=guards, now_us=now_us)
+    if any(name in constraints.continuing for name in found.left):
+        found.keep(constraints.continuing, "cannot continue the answer")
     return _not_empty(found, guards)
 
 

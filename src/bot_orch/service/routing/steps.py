@@ -171,8 +171,9 @@ def reasons_of(candidate: Candidate, settings: RouterConfig, *, logged: bool = F
     """
     parts = [
         _said(name, verdict, quiet=logged and not verdict.own)
-        for name in settings.checks
-        if (verdict := candidate.verdicts.get(name)) is not None and verdict.value is not None
+        for name in settings.asked_before_delivery
+        if (verdict := candidate.verdicts.get(name)) is not None
+        and (verdict.failed or (name in settings.checks and verdict.value is not None))
     ]
     if candidate.answer.signal is not None:
         parts.append(f"sure {candidate.answer.signal:.2f}")
@@ -181,6 +182,8 @@ def reasons_of(candidate: Candidate, settings: RouterConfig, *, logged: bool = F
 
 def _said(name: str, verdict: Verdict, *, quiet: bool) -> str:
     value, reason = verdict.value or 0.0, "" if quiet else verdict.reason
+    if verdict.failed:
+        return f"{name} could not run: {reason}" if reason else f"{name} could not run"
     if value >= 1.0:
         return f"{name} passed"
     outcome = f"{name} failed" if value <= 0.0 else f"{name} {value:.2f}"
