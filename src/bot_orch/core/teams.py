@@ -86,7 +86,7 @@ _ONE, _ALL = np.ones(1), slice(None)
 TRUSTED = 20.0  # answers of an agent after which half of the context counts
 _LEVELS = (np.arange(GRID) + 0.5) / GRID
 _LOW, _HIGH = -2.0, 5.0  # logits of other answers are clipped
-_RARE, _MOST = 1e-9, 100.0  # least probability and largest power of a label distribution in a pool
+_RARE, _MOST = 1e-9, 10.0  # least probability and largest power of a label distribution in a pool
 _PSEUDO_RANKS, _TIE = 2.0, 1e-6  # an answer that adds nothing is not asked for, even if it is free
 
 _one: dict[str, Any] = {"per_agent": False}

@@ -264,7 +264,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         CombineRule,
         _is(
             "Which of several answers is delivered: `vote` (the most probable one given the others), `surest` (the "
-            "most probable one alone) or `central` (the one most like the others)."
+            "most probable one alone) or `central` (the one most like the others). `barycenter` is for label "
+            "distributions, not for texts."
         ),
     ] = "vote"
     carry: Annotated[

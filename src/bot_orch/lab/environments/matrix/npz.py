@@ -46,7 +46,7 @@ _KNOWN = (
     *("output_embed", "reference_embed", "model_probs", "human_counts", "claim", "text"),
 )
 #: Arrays about answers, which rounds of several attempts read.
-_ANSWERS = ("signal", "answer", "check", "label")
+_ANSWERS = ("signal", "answer", "check", "label", "probability")
 
 Files = Mapping[str, npt.NDArray[Any]]
 
