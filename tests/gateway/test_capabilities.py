@@ -79,7 +79,7 @@ def test_a_task_asks_agents_with_chat(endpoint, serve, agent):
         ("{visoin: true}", "config.agents.a.capabilities.visoin: is not a setting; did you mean 'vision'?"),
         ("{context_tokens: 0}", "context_tokens: is 0; set 1 or more, or null"),
         ("{endpoints: []}", "endpoints: is empty"),
-        ("{endpoints: [chat, speech]}", "config.agents.a.capabilities"),
+        ("{endpoints: [chat, video]}", "config.agents.a.capabilities"),
     ],
 )
 def test_mistakes_are_named(capabilities, message):

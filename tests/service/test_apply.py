@@ -79,6 +79,7 @@ def test_on_sqlite_apply_checks_and_reloads(path, capsys):
     try:
         path.write_text(path.read_text().replace("id: b", "id: c"))
         assert main(["apply", str(path), "--dry-run"]) == 0
+        assert capsys.readouterr().out.splitlines()[-1].startswith("dry run: the file was checked, not compared")
         assert [each["id"] for each in service.get("/v1/agents").json()] == ["a", "b"]
         assert main(["apply", str(path)]) == 0
         assert capsys.readouterr().out.splitlines()[-1] == "changed: agents"

@@ -117,6 +117,36 @@ def test_words_that_only_resemble_secrets_are_not_refused():
     assert parse_config(f"version: 1\nagents: [{{id: a, kind: simulated, settings: {settings}}}]", {}).agents
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "agents: [A], router: {midstream: resume}",
+            "config.router.midstream: .*; choose from continue, error, restart",
+        ),
+        ("agents: [A], routers: {x: {agents: [A], router: {mode: other}}}", "mode: .*; choose from observe, serve"),
+        ("agents: [A], tokens: [{name: t, scopes: [none]}]", r"tokens\[0\]\.scopes\[0\]: .*; choose from .*admin"),
+        (
+            "agents: [{id: a, kind: simulated, capabilities: {prefill: x}}]",
+            "a.capabilities.prefill: .* from .*message, none",
+        ),
+        ("agents: [A, A]", "holds the id 'a' twice"),
+        ("model_list: [A]", "config.model_list: is not a setting; list the models under agents"),
+        ("log_level: info", "config.agents: is missing; .*bot-orch quickstart or bot-orch init"),
+        ("agents: [A], log_level: 3", "bot-orch validate --schema"),
+    ],
+)
+def test_a_mistake_comes_with_its_remedy(text, said):
+    text = text.replace("A", "{id: a, kind: simulated}")
+    with pytest.raises(InvalidInputError, match=said):
+        check(parse_config(f"{{version: 1, {text}}}"))
+
+
+def test_a_file_that_is_missing_comes_with_its_remedy(tmp_path, capsys):
+    assert main(["validate", str(tmp_path / "no.yaml")]) == 2
+    assert "no.yaml: does not exist; name another file, or write one: bot-orch quickstart" in capsys.readouterr().err
+
+
 def test_secrets_are_not_written_down():
     agent = "{id: a, kind: openai, settings: {base_url: 'https://x.example/v1', model: m, api_key: KEY}}"
     text = f"version: 1\nagents: [{agent}]"

@@ -19,7 +19,7 @@ ${KEY} are stored as written; each process replaces them from its own environmen
 (listen, database, access_log, log_level, traces, cluster.address, cluster.port) stay its own.
 
 On SQLite the running service reads the file that it was started with again. The token, with the scope admin, is in
-BOT_ORCH_TOKEN. If no service runs, the file is only checked."""
+BOT_ORCH_TOKEN. If no service runs, the file is only checked; --dry-run always only checks it there."""
 EXAMPLES = """\
 examples:
   bot-orch apply bot-orch.yaml --dry-run
@@ -36,7 +36,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("config", type=Path, metavar="FILE", help="configuration; it names the database, too")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--dry-run", action="store_true", help="say what would change, and write nothing")
+    what.add_argument("--dry-run", action="store_true", help="write nothing; on PostgreSQL say what would change")
     what.add_argument(
         "--rollback",
         type=int,
@@ -145,7 +145,10 @@ def _on_sqlite(arguments: argparse.Namespace) -> int:
         remedy = "apply the earlier file, or move the log: bot-orch copy"
         raise InvalidInputError(option, "needs a log on PostgreSQL, where versions are kept", remedy)
     status = validate.validated(arguments.config)
-    return status if status or arguments.dry_run else _reload(arguments)
+    if not status and arguments.dry_run:
+        print("dry run: the file was checked, not compared with the service, and nothing was applied")  # noqa: T201
+        return 0
+    return status or _reload(arguments)
 
 
 def _reload(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from bot_orch.errors import InvalidInputError
+
 DESCRIPTION = """\
 Check a configuration file as serve does before it starts: unknown keys, missing variables, agents that cannot be built,
 a host that others reach without tokens, a database, a port or an access log that cannot be used. Exit status 2 if serve
@@ -47,6 +49,9 @@ def validated(path: Path, *, host: str | None = None, port: int | None = None) -
     from bot_orch.service.doctor import obstacles
     from bot_orch.service.web.auth import Gate
 
+    if not path.exists():
+        remedy = "name another file, or write one: bot-orch quickstart or bot-orch init"
+        raise InvalidInputError(str(path), "does not exist", remedy)
     file = ConfigFile(path, host=host, port=port)
     config = file.read()
     check(config)

@@ -27,6 +27,7 @@ from bot_orch.log.events import encode_event
 from bot_orch.log.stores.open import check_database
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, check_keys
+from bot_orch.service.config.checks import SEE_SETTINGS, invalid
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
@@ -134,9 +135,7 @@ def _reward(spec: dict[str, Any]) -> RewardModel:
     try:
         return reward_from_spec(spec)
     except TypeError as error:
-        raise InvalidInputError(
-            "config.router.reward", f"is malformed ({error})", "see docs/reference/settings.md"
-        ) from error
+        raise InvalidInputError("config.router.reward", f"is malformed ({error})", SEE_SETTINGS) from error
 
 
 def _alignment(settings: AlignmentConfig) -> Alignment:
@@ -166,9 +165,9 @@ def _part(values: dict[str, Any], type_: type[T], where: str) -> T:
     try:
         return msgspec.convert(values, type_)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(where, str(error), "see docs/reference/settings.md") from None
+        raise invalid(error, type_, where) from None
     except ValueError as error:
-        raise InvalidInputError(where, str(error), "see docs/reference/settings.md") from None
+        raise InvalidInputError(where, str(error), SEE_SETTINGS) from None
 
 
 class _NoQueue:

@@ -8,8 +8,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.log.ids import TENANT
@@ -17,7 +19,10 @@ from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.connect import split
 from bot_orch.service.config.settings import AgentConfig, Config, TenantConfig
 
-__all__ = ["check_config", "check_numbers", "invalid", "named", "taken_by_others"]
+__all__ = ["SEE_SETTINGS", "check_config", "check_numbers", "invalid", "named", "taken_by_others"]
+
+#: Where all settings are, with or without the documentation.
+SEE_SETTINGS = "see the settings in: bot-orch validate --schema"
 
 _RESERVED = ("session", "user", "conversation")  # other ids in the log begin like that
 _SHORTEST_S = 3600.0
@@ -136,7 +141,8 @@ def _check_one(config: Config) -> None:
     if not ids:
         raise InvalidInputError("config.agents", "is empty", "name at least one agent")
     if len(set(ids)) != len(ids):
-        raise InvalidInputError("config.agents", "holds an id twice", "give every agent its own id")
+        twice = next(name for name in ids if ids.count(name) > 1)
+        raise InvalidInputError("config.agents", f"holds the id {twice!r} twice", "give every agent its own id")
     named: list[tuple[str, str | None]] = []
     if config.router.alignment is not None:
         named.append(("alignment.reference.agent", config.router.alignment.reference.agent))
@@ -214,11 +220,51 @@ def check_numbers(config: Config) -> None:
     try:
         msgspec.convert(msgspec.to_builtins(config), Config)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, Config) from None
 
 
-def invalid(error: msgspec.ValidationError) -> InvalidInputError:
-    """Convert a validation error to one that names the setting and the expected value."""
+def invalid(error: msgspec.ValidationError, type_: Any, within: str = "config") -> InvalidInputError:
+    """Convert a validation error about a value of ``type_`` to one that names the setting and the choices."""
     problem, _, where = str(error).partition(" - at `$")
-    remedy = "see docs/reference/settings.md"
-    return InvalidInputError(f"config{where.rstrip('`')}", problem[:1].lower() + problem[1:], remedy)
+    where = where.rstrip("`")
+    remedy = SEE_SETTINGS
+    if problem.startswith("Invalid enum value") and (choices := _choices(type_, where)):
+        remedy = f"choose from {', '.join(choices)}"
+    return InvalidInputError(f"{within}{where}", problem[:1].lower() + problem[1:], remedy)
+
+
+def _choices(type_: Any, where: str) -> list[str]:
+    """The values that a setting takes, by its path in a value of ``type_``; none if they cannot be listed.
+
+    Examples
+    --------
+    >>> _choices(Config, ".router.midstream")
+    ['continue', 'error', 'restart']
+    """
+    level = [inspect.type_info(type_)]
+    for name in re.findall(r"\.([^.\[]+)|\[[^\]]*\]", where):
+        level = [part for each in level for found in _flat(each) for part in _inside(found, name)]
+    found = [each for one in level for each in _flat(one)]
+    return [str(value) for each in found if isinstance(each, inspect.LiteralType) for value in each.values]
+
+
+def _flat(type_: inspect.Type) -> list[inspect.Type]:
+    """The members of a union, without annotations."""
+    if isinstance(type_, inspect.Metadata):
+        return _flat(type_.type)
+    if isinstance(type_, inspect.UnionType):
+        return [found for each in type_.types for found in _flat(each)]
+    return [type_]
+
+
+def _inside(type_: inspect.Type, name: str) -> list[inspect.Type]:
+    """The types of a field, or of the entries of a list or mapping if there is no name."""
+    match type_:
+        case inspect.StructType() | inspect.DataclassType() if name:
+            return [each.type for each in type_.fields if each.encode_name == name]
+        case inspect.ListType() | inspect.VarTupleType() if not name:
+            return [type_.item_type]
+        case inspect.DictType() if not name:
+            return [type_.value_type]
+        case _:
+            return []

@@ -132,13 +132,19 @@ def parsed(text: str, name: str = "config") -> dict[str, Any]:
 def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     """Convert a mapping to settings, checking types only."""
     _refuse_turns(document)
+    if "model_list" in document:
+        remedy = "list the models under agents, as bot-orch init shows"
+        raise InvalidInputError("config.model_list", "is not a setting", remedy)
     check_keys(document, Config, "config")
     document = _with_default(document)
+    if "agents" not in document:
+        remedy = "list at least one; bot-orch quickstart or bot-orch init writes a file to begin with"
+        raise InvalidInputError("config.agents", "is missing", remedy)
     found = expanded(document, "config", environment)
     try:
         config = msgspec.convert(found, Config)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, Config) from None
     return _with_daily_budgets(config)
 
 

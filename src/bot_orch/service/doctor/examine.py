@@ -16,6 +16,7 @@ from bot_orch.log.stores.postgres.configs import PostgresConfigs
 from bot_orch.log.stores.postgres.connect import driver
 from bot_orch.service.build import check
 from bot_orch.service.config import Config, load_config
+from bot_orch.service.config.checks import SEE_SETTINGS
 from bot_orch.service.config.documents import ConfigFile, differences, digest_of_document, named_all, revision_of
 from bot_orch.service.config.reading import variables_in
 from bot_orch.service.configuring import check_exposed, superseded_by
@@ -68,7 +69,7 @@ def examine(
         yield failed("configuration", f"{field}: {error.problem}", error.remedy)
         return
     except (BotOrchError, OSError) as error:
-        yield failed("configuration", f"{file}: {error}", "see docs/reference/settings.md")
+        yield failed("configuration", f"{file}: {error}", SEE_SETTINGS)
         return
     count = sum(len(part.agents) for part in config.split().values())
     yield ok("configuration", f"{file}: {count} agent{'s' if count != 1 else ''}, policy {config.router.policy}")
