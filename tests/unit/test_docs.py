@@ -129,6 +129,6 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_fits_a_screen_and_is_in_the_quickstart(example):
+def test_an_example_fits_a_screen_and_shows_a_choice(example):
     assert len(example.read_text().splitlines()) <= 48
-    assert f"({'../../examples/' + example.name})" in (ROOT / "docs" / "tutorial" / "quickstart.md").read_text()
+    assert f"({'../../examples/' + example.name})" in (ROOT / "docs" / "how-to" / "choosing.md").read_text()
