@@ -56,12 +56,6 @@ def test_python_blocks_run_and_print_what_is_shown(page, capsys, tmp_path, monke
     assert differences(page.read_text(), str(page), capsys) == []
 
 
-def test_the_evaluation_page_shows_its_output():
-    assert [output is not None for _, output in shown((ROOT / "docs" / "how-to" / "evaluation.md").read_text())] == [
-        True
-    ]
-
-
 def test_control_a_changed_row_is_found(capsys):
     page = "```python\nprint('0.5517')\n```\n\n```text\n{}\n```\n"
     assert differences(page.format("0.5517"), "page", capsys) == []
