@@ -293,23 +293,16 @@ ANCHORS = {
 }
 
 
-def section(name: str, seeds: int | None) -> str:
-    """Measure one anchor."""
+def section(name: str, seeds: int | None) -> tuple[str, str]:
+    """Measure one anchor: its row of the summary, and its section."""
     anchor = ANCHORS[name]
     count = seeds or anchor.seeds
     print(name, file=sys.stderr, flush=True)
     command = f"python benchmarks/anchors.py {name}" + (f" --seeds {seeds}" if seeds else "")
     found, about = anchor.measure(count), fill(anchor.about, 120, break_on_hyphens=False)
     made = f"`{command}`, {count} seeds; ± is the standard error where it is given."
-    answer = f"**Published:** {found.published}.\n**Ours:** {found.ours}."
-    return "\n".join([f"## {anchor.title}\n", answer, "", about, "", *found.lines, made, ""])
-
-
-def summary(sections: Sequence[str]) -> str:
-    """The first lines of all sections as a table."""
-    form = r"## (.+?)\n\n\*\*Published:\*\* (.+?)\.\n\*\*Ours:\*\* (.+?)\.\n"
-    rows = [match.groups() for match in (re.match(form, each) for each in sections) if match]
-    return "\n".join(table(["benchmark", "published", "ours"], rows))
+    row = f"| [{anchor.title}](#{anchor.title.lower().replace(' ', '-')}) | {found.published} | {found.ours} |"
+    return row, "\n".join([f"## {anchor.title}\n", about, "", *found.lines, made, ""])
 
 
 def main() -> None:
@@ -323,13 +316,18 @@ def main() -> None:
         parser.error(f"no section {unknown[0]!r}; choose from {', '.join(ANCHORS)}")
     old = arguments.page.read_text() if arguments.page.exists() else ""
     known = {title: text for text, title in re.findall(r"(## (.+?)\n.*?)(?=\n## |\Z)", old, re.DOTALL)}
-    parts = []
+    known_rows = {title: row for row, title in re.findall(r"^(\| \[(.+?)\]\(#.*)$", old, re.MULTILINE)}
+    rows, parts = ["| benchmark | published | ours |", "| --- | --- | --- |"], []
     for name, anchor in ANCHORS.items():
         if not arguments.names or name in arguments.names:
-            parts.append(section(name, arguments.seeds))
+            row, part = section(name, arguments.seeds)
         elif anchor.title in known:
-            parts.append(known[anchor.title].rstrip("\n") + "\n")
-    arguments.page.write_text("\n".join([_HEAD, summary(parts), *parts]))
+            row, part = known_rows[anchor.title], known[anchor.title].rstrip("\n") + "\n"
+        else:
+            continue
+        rows.append(row)
+        parts.append(part)
+    arguments.page.write_text("\n".join([_HEAD, *rows, "", *parts]))
 
 
 if __name__ == "__main__":

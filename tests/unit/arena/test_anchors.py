@@ -48,5 +48,5 @@ def test_a_named_section_is_measured_and_the_others_stay(
     changed = [index for index, (a, b) in enumerate(zip(before, after, strict=True)) if a.strip() != b.strip()]
     assert [after[index].partition("\n")[0] for index in changed] == ["# Anchors", "RouterDC"]
     assert "2 seeds played" in after[changed[1]]
-    assert "| RouterDC | theirs | ours |" in after[0]
+    assert "| [RouterDC](#routerdc) | theirs | ours |" in after[0]
     assert len([line for line in after[0].splitlines() if line.startswith("| ")]) == 2 + len(anchors.ANCHORS)
