@@ -18,6 +18,7 @@ from bot_orch.agents.limits import Retry
 from bot_orch.agents.rejections import CODES
 from bot_orch.cli.main import build_parser
 from bot_orch.lab.arena.conditions.catalog import CONDITIONS
+from bot_orch.lab.environments.matrix.npz import ANSWERS, ARRAYS
 from bot_orch.lab.environments.synthetic.settings import declared
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.service.api.routes import API_ROUTES
@@ -51,6 +52,15 @@ def routes() -> str:
         for route in API_ROUTES
     ]
     return "\n".join(["| Route | Scope | What it does | Statuses of its own |", "| --- | --- | --- | --- |", *rows])
+
+
+def arrays() -> str:
+    """Render the table of the arrays of an archive."""
+    rows = [
+        f"| {', '.join(f'`{name}`' for name in names)} | {shape} | {text} |"
+        for names, (shape, text) in (ARRAYS | ANSWERS).items()
+    ]
+    return "\n".join(["| array | shape | meaning |", "| --- | --- | --- |", *rows])
 
 
 def metrics() -> str:
@@ -179,6 +189,7 @@ def shown(value: object) -> str:
 
 
 PARTS = {
+    "arrays": arrays,
     "call_limits": call_limits,
     "commands": commands,
     "conditions": conditions,

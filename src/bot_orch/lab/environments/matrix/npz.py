@@ -38,15 +38,54 @@ _SYNONYMS = {
     **dict.fromkeys(("prompt", "question"), "text"),
     "model": "agent",
 }
-#: Arrays of the format; the notes of a matrix name whatever else its file holds.
-_KNOWN = (
-    *REWARD_KEYS,
-    *("time_s", "event", "cutoff_s", "status", "status_name", "recorded_time_s", "latency_s", "duration_s"),
-    *("cost_usd", "agent_cost_per_10k", "true_reward", "features", "feature_name", "feature_cost_s", "agent"),
-    *("output_embed", "reference_embed", "model_probs", "human_counts", "claim", "text"),
-)
-#: Arrays about answers, which rounds of several attempts read.
-_ANSWERS = ("signal", "answer", "check", "label", "probability")
+#: Arrays of the format, T tasks by M agents: shape and meaning. Notes of a matrix name whatever else its file holds.
+ARRAYS = {
+    ("reward",): (
+        "T x M, or T x M x K trials",
+        "in [0, 1] or truth values, higher is better; NaN: the agent cannot take the task",
+    ),
+    ("time_s", "event", "cutoff_s"): (
+        "T x M [x K], T x M [x K], one number or T",
+        "instead of a reward: seconds; 1 completed, 0 right-censored",
+    ),
+    ("status", "status_name"): (
+        "T x M codes and their names, or T x M words",
+        "`ok`, `timeout`, `memout`, `crash`, ...: tells failures (competing risks) from timeouts (right-censored)",
+    ),
+    ("recorded_time_s",): ("T x M", "time of a failure, if `time_s` holds the cutoff there"),
+    ("features", "feature_name", "feature_cost_s"): (
+        "T x F, F, T",
+        "known before the decision; seconds that it takes to compute them",
+    ),
+    ("text",): ("T", "the requests, known before the decision"),
+    ("claim",): (
+        "T x M",
+        "probability of being right that an agent states of itself before the decision; NaN where it states none",
+    ),
+    ("cost_usd", "agent_cost_per_10k", "latency_s", "duration_s"): ("T x M, or M", "dollars, seconds"),
+    ("true_reward",): ("T x M", "ground truth, where `reward` is a judge's score"),
+    ("output_embed", "reference_embed"): ("T x M x D, T x D", "embeddings of the outputs and of the task's reference"),
+    ("model_probs", "human_counts"): (
+        "T x agents x L, T x L",
+        "label distributions of the first agents and of the last one. Models run before the decision: without `claim`, "
+        "an agent's largest probability is its claim",
+    ),
+    ("agent", "task_*"): ("M, T", "names, groups"),
+}
+_KNOWN = {*REWARD_KEYS, *(name for each in ARRAYS for name in each)}
+#: The same of arrays about answers, which rounds of several attempts read.
+ANSWERS = {
+    ("signal", "check"): (
+        "T x M",
+        "with `--attempts`: how sure an agent is of its answer, what a verifier said of it, 0 to 1; NaN and -1: none",
+    ),
+    ("answer",): ("T x M", "with `--attempts`: number or text of the answer; equal ones in a row agree"),
+    ("label", "probability"): (
+        "T, T x M x L",
+        "with `--attempts`: the right label, and the label distribution that each answer is",
+    ),
+}
+_ANSWERS = {name for each in ANSWERS for name in each}
 
 Files = Mapping[str, npt.NDArray[Any]]
 
