@@ -39,7 +39,7 @@ _SYNONYMS = {
     "model": "agent",
 }
 #: Arrays of the format, T tasks by M agents: shape and meaning. Notes of a matrix name whatever else its file holds.
-ARRAYS = {
+ARRAYS: dict[tuple[str, ...], tuple[str, str]] = {
     ("reward",): (
         "T x M, or T x M x K trials",
         "in [0, 1] or truth values, higher is better; NaN: the agent cannot take the task",
@@ -74,7 +74,7 @@ ARRAYS = {
 }
 _KNOWN = {*REWARD_KEYS, *(name for each in ARRAYS for name in each)}
 #: The same of arrays about answers, which rounds of several attempts read.
-ANSWERS = {
+ANSWERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("signal", "check"): (
         "T x M",
         "with `--attempts`: how sure an agent is of its answer, what a verifier said of it, 0 to 1; NaN and -1: none",
