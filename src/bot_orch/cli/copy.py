@@ -30,7 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="FROM", help="the 'database' setting: a SQLite file or a PostgreSQL URL")
     parser.add_argument("target", metavar="TO", help="a new file, or postgresql://user@host:5432/database")
     parser.add_argument(
-        "--close", action="store_true", help="to PostgreSQL: compare with nine digits, for a log from another machine"
+        "--close", action="store_true", help="to PostgreSQL: compare with six digits, for a log from another machine"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 

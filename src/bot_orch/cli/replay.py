@@ -22,7 +22,7 @@ examples:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
-    parser.add_argument("--close", action="store_true", help="compare with nine digits, for a log from another machine")
+    parser.add_argument("--close", action="store_true", help="compare with six digits, for a log from another machine")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     add_archive(parser)
     parser.add_argument("--live", action="store_true", help="without the archive, from the state that it ends with")
