@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint in a process of its own.
+"""An OpenAI-compatible endpoint in a process of its own, and a handle on it. Imports nothing of the package.
 
 ``python endpoint.py`` prints its port. ``PUT /_script/NAME`` says what ``/NAME/v1/chat/completions`` answers: a list of
 answers, the last is repeated. An answer is an object:
@@ -15,13 +15,18 @@ answers, the last is repeated. An answer is an object:
 ``GET /_seen/NAME`` lists requests: headers, document, and whether the client went away.
 """
 
+import http.client
+import itertools
 import json
 import select
+import subprocess
 import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from subprocess import PIPE
 
+PATIENCE_S = 60.0
 SCRIPTS, SEEN, LOCK = {}, {}, threading.Lock()
 FRAME = {"id": "chatcmpl-1", "created": 1_700_000_000, "model": "m-1"}
 
@@ -72,7 +77,10 @@ class Exchange(BaseHTTPRequestHandler):
             seen["gone"] = self.close_connection = True
 
     def body(self):
-        return json.loads(self.rfile.read(int(self.headers["content-length"])))
+        data = self.rfile.read(int(self.headers["content-length"]))
+        if (self.headers["content-type"] or "").startswith("multipart/form-data"):
+            return {"form": data.decode("latin-1")}
+        return json.loads(data)
 
     def whole(self, answer):
         if answer.get("then") == "hang":
@@ -152,6 +160,34 @@ class Exchange(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
+
+
+class Endpoint:
+    """``script(*answers)`` gives the base URL of a new name; ``seen(url)`` lists the requests to it."""
+
+    def __init__(self):
+        self._process = subprocess.Popen([sys.executable, __file__], stdin=PIPE, stdout=PIPE, text=True)
+        self.port = int(self._process.stdout.readline())
+        self._names = itertools.count()
+
+    def close(self):
+        self._process.communicate(timeout=PATIENCE_S)
+
+    def script(self, *answers):
+        name = f"n{next(self._names)}"
+        self._ask("PUT", f"/_script/{name}", list(answers))
+        return f"http://127.0.0.1:{self.port}/{name}/v1"
+
+    def seen(self, url):
+        return self._ask("GET", f"/_seen/{url.split('/')[3]}")
+
+    def _ask(self, method, path, document=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        try:
+            connection.request(method, path, None if document is None else json.dumps(document))
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
 
 
 if __name__ == "__main__":

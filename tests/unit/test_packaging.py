@@ -1,5 +1,7 @@
 """What is installed holds every file that the package reads, not its modules alone."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -50,3 +52,11 @@ def test_what_the_pages_name_is_there():
     base = (PACKAGE / "service" / "web" / "templates" / "base.html").read_text()
     named = {part.split("?")[0].split('"')[0] for part in base.split("/static/")[1:]}
     assert named and named <= static
+
+
+def test_the_wheel_is_tested_where_the_package_is_not_installed():
+    """As in the workflow, where every version of Python has pytest, NumPy and hypothesis alone."""
+    folder = PYPROJECT.parent / "tests" / "wheel"
+    words = f"import sys; sys.modules['bot_orch'] = None; sys.path.insert(0, {str(folder)!r}); import test_wheel"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # for what remote imports
 sys.path.insert(0, str(Path(__file__).parents[1] / "gateway"))
 
-from remote import Endpoint
+from endpoint import Endpoint
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

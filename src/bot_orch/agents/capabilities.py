@@ -8,12 +8,28 @@ from typing import Literal
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["PASSED", "Capabilities", "EndpointName", "Needs", "Prefill"]
+__all__ = ["FORMS", "PASSED", "Capabilities", "EndpointName", "Needs", "Prefill"]
 
-EndpointName = Literal["chat", "completions", "responses", "messages", "embeddings", "moderations", "images", "speech"]
+EndpointName = Literal[
+    "chat",
+    "completions",
+    "responses",
+    "messages",
+    "embeddings",
+    "moderations",
+    "images",
+    "speech",
+    "transcriptions",
+    "translations",
+    "image_edits",
+    "files",
+]
 """The interfaces of endpoints: those of OpenAI's API, and Anthropic's Messages."""
 
-PASSED = frozenset({"embeddings", "moderations", "images", "speech"})
+FORMS = frozenset({"transcriptions", "translations", "image_edits", "files"})
+"""Interfaces that take a form with files (``multipart/form-data``) instead of JSON."""
+
+PASSED = frozenset({"embeddings", "moderations", "images", "speech"}) | FORMS
 """Interfaces that no chat can stand for: only agents that declare them serve them."""
 
 Prefill = Literal["none", "message", "prefix", "continue_final_message"]

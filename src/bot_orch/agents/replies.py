@@ -42,6 +42,10 @@ PATHS: Mapping[str, str] = {
     "moderations": "/moderations",
     "images": "/images/generations",
     "speech": "/audio/speech",
+    "transcriptions": "/audio/transcriptions",
+    "translations": "/audio/translations",
+    "image_edits": "/images/edits",
+    "files": "/files",
 }
 """Where an interface is, below the base URL."""
 
@@ -53,6 +57,7 @@ _QUIET = frozenset(
 )
 _LAST = frozenset({"response.completed", "response.incomplete", "message_stop"})
 _INDIVISIBLE = ("tool_calls", "function_call", "refusal", "audio")  # parts of a message that cannot change hands
+_SPOKEN = frozenset({"transcriptions", "translations"})
 _FINISHED = {"max_tokens": "length", "max_output_tokens": "length", "tool_use": "tool_calls", "end_turn": "stop"}
 
 
@@ -227,6 +232,8 @@ def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
         return reply_from_completion(data, status)
     if endpoint == "speech":
         return CallReply("", status=status, raw=data, endpoint=endpoint)
+    if endpoint in _SPOKEN and not data.startswith(b"{"):  # subtitles, or text alone
+        return CallReply(data.decode("utf-8", "replace"), status=status, raw=data, endpoint=endpoint)
     document = load_json(data)
     if not isinstance(document, dict):
         raise CallFailure(Ending.MALFORMED, status=status)
@@ -298,6 +305,14 @@ def _moderations(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
+def _transcription(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    return str(document["text"]), ()
+
+
+def _file(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    return "", (str(document["id"]),)
+
+
 def _completion(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return str(document["choices"][0]["text"]), ()
 
@@ -325,6 +340,10 @@ _READERS = {
     "embeddings": _embeddings,
     "images": _images,
     "moderations": _moderations,
+    "transcriptions": _transcription,
+    "translations": _transcription,
+    "image_edits": _images,
+    "files": _file,
 }
 
 

@@ -1,4 +1,4 @@
-"""Tool loops: results of a tool call go back to the agent that made the call."""
+"""Results of a tool call go back to the agent that made the call, and uses of a file to the agent that has it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from bot_orch.agents.base import CallFailure, CallReply
 from bot_orch.agents.replies import load_json, tool_call_ids
 
-__all__ = ["ToolLoops", "made_in", "results_in"]
+__all__ = ["ToolLoops", "files_in", "made_in", "results_in"]
 
 
 class ToolLoops:
-    """Agents by the ids of their tool calls and responses, in memory.
+    """Agents by the ids of their tool calls, responses and files, in memory.
 
     Parameters
     ----------
@@ -88,3 +88,24 @@ def results_in(messages: Sequence[Mapping[str, Any]]) -> list[str]:
         if isinstance(made := message.get("tool_call_id"), str):
             found.append(made)
     return found
+
+
+def files_in(messages: Any) -> list[str]:
+    """Ids of uploaded files in messages of a chat, items of a response, or Anthropic's messages.
+
+    Examples
+    --------
+    >>> files_in([{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}])
+    ['file-1']
+    >>> files_in([{"role": "user", "content": [{"type": "document", "source": {"type": "file", "file_id": "file-2"}}]}])
+    ['file-2']
+    """
+    contents = [each.get("content") for each in _listed(messages) if isinstance(each, Mapping)]
+    parts = [part for content in contents for part in _listed(content) if isinstance(part, Mapping)]
+    holders = [each for part in parts for each in (part, part.get("file"), part.get("source"))]
+    ids = [each.get("file_id") for each in holders if isinstance(each, Mapping)]
+    return [each for each in ids if isinstance(each, str)]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from bot_orch.agents.address import check_url
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.capabilities import FORMS
 from bot_orch.agents.deployments import Deployment, Rotation
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits
 from bot_orch.agents.rejections import ending_of, read_error
 from bot_orch.agents.replies import PATHS, Accumulator, accumulate, asks_for_counts, read_reply
 from bot_orch.agents.tokens import prompt_tokens
-from bot_orch.agents.writing import encode
+from bot_orch.agents.writing import encode, encode_form
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _END_MARK_S = 5.0  # for token counts and [DONE], once every choice has its fini
 _IN_PIECES_BYTES = 500_000  # a larger body is written in pieces, so that it does not block the event loop
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)  # a trailing \r may be half of \r\n: wait for more
 _INSTRUCTIONS = {"responses": "instructions", "messages": "system"}
+_TYPED = frozenset({"speech", "transcriptions", "translations"})  # answers that need not be JSON
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
@@ -138,15 +140,19 @@ class OpenAIRunner:
     async def call(self, request: CallRequest) -> CallReply:
         """Call without streaming."""
         request = self._prepared(request)
-        payload = await self._payload(request, stream=False)
+        if request.endpoint in FORMS:
+            payload, media = encode_form(self._document(request), self._limits.max_request_bytes)
+        else:
+            payload, media = await self._payload(request, stream=False), ""
         now = asyncio.get_running_loop().time
         begun = now()
-        async with self._exchange(payload, request.headers, url=self._at(request)) as (response, pieces):
+        exchange = self._exchange(payload, request.headers, url=self._at(request), media=media)
+        async with exchange as (response, pieces):
             first_byte_s = now() - begun
             data = b"".join([piece async for piece in pieces])
         reply = self._read(data, response.status, request)
-        if request.endpoint == "speech":
-            reply = replace(reply, extra={"content_type": response.content_type})
+        if request.endpoint in _TYPED:
+            reply = replace(reply, extra={**reply.extra, "content_type": response.content_type})
         return replace(reply, elapsed_s=now() - begun, first_byte_s=first_byte_s)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
@@ -196,7 +202,8 @@ class OpenAIRunner:
 
     def _document(self, request: CallRequest) -> dict[str, Any]:
         if request.document is not None:
-            return {**request.document, "model": self._settings.model}
+            named = {} if request.endpoint == "files" else {"model": self._settings.model}
+            return {**request.document, **named}
         params = {name: value for name, value in request.params.items() if name not in _OURS}
         return {"model": self._settings.model, "messages": list(map(dict, request.chat())), **params}
 
@@ -218,12 +225,15 @@ class OpenAIRunner:
         *,
         url: str,
         accept: str = "application/json",
+        media: str = "",
     ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]], None]:
         """Send the request, check the status and yield the body; always release the connection."""
         connection = _connection()
         session = self._open()
         with connection.translated():
             headers = {**passed_on, **self._headers, "Accept": accept}
+            if media:
+                headers["Content-Type"] = media
             data = payload if len(payload) < _IN_PIECES_BYTES else io.BytesIO(payload)
             response = await session.post(url, data=data, headers=headers, allow_redirects=False)
             try:

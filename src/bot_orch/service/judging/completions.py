@@ -11,7 +11,15 @@ from bot_orch.log.log import ARCHIVED, Row, Wanted
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 
-__all__ = ["COMPLETION", "OURS", "completion_of", "credited", "decision_of_completion", "is_noted", "note_completion"]
+__all__ = [
+    "COMPLETION",
+    "OURS",
+    "answered_by",
+    "completion_of",
+    "credited",
+    "decision_of_completion",
+    "note_completion",
+]
 
 #: Topic of the note that a decision's answer had an id of its agent's.
 COMPLETION = "answer.completion"
@@ -46,9 +54,14 @@ async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) 
             runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=key, digest=digest)
 
 
-async def is_noted(runtime: Runtime, completion_id: str, tenant: str) -> bool:
-    """Whether an answer with this id was logged for this tenant."""
-    return await _noted(runtime, [_key(tenant, completion_id)]) is not None
+async def answered_by(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
+    """The agent whose answer to this tenant had this id: None for an unknown id, empty if its decision is archived."""
+    row = await _noted(runtime, [_key(tenant, completion_id)])
+    if row is None:
+        return None
+    event = None if row.kind == ARCHIVED else row.event()
+    rows = await runtime.writer.settled(event.ref) if isinstance(event, Noted) else []
+    return next((made.agent for row in rows if isinstance(made := row.event(), DecisionMade)), "")
 
 
 async def decision_of_completion(runtime: Runtime, completion_id: str, tenant: str) -> str | None:

@@ -109,8 +109,9 @@ class JudgeRunner:
         A sampled judge that has looked at the answer before its delivery is not asked again.
         """
         runtime = self._runtime
-        if thumbs_of(runtime.config) or (reply.endpoint == "responses" and tenant_of(decision.id)):
-            named = completion_of(decision, reply)  # a tenant may go on from its own responses alone
+        held = reply.endpoint == "files" or (reply.endpoint == "responses" and tenant_of(decision.id))
+        if held or thumbs_of(runtime.config):
+            named = completion_of(decision, reply)  # a tenant may go on from its own responses and files alone
             if named is not None:
                 runtime.background.start(f"completion {decision.id}", note_completion(runtime, decision, named))
         if not runtime.config.judges and not decision.audit:

@@ -29,7 +29,7 @@ from bot_orch.log.ids import outside, time_ordered_id
 from bot_orch.service.guardrails import refusal
 from bot_orch.service.judges.answer import Verdict
 from bot_orch.service.judges.registry import OWN
-from bot_orch.service.judging.completions import is_noted
+from bot_orch.service.judging.completions import answered_by
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
 from bot_orch.service.prefixes import PromptPrefix
@@ -681,11 +681,9 @@ class ChatTask(msgspec.Struct, frozen=True, array_like=True):
 
 async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round:
     """Create the round that serves a chat; raises a :class:`Problem` if there is none."""
-    await _check_held(runtime, chat)
     if not set(chat.constraints.eligible or ()) <= set(runtime.ledger.router.agents):
         raise unknown_model()
-    made_by = runtime.loops.agent_of(chat.constraints.caller, (*chat.refers_to, *chat.results))
-    constraints = msgspec.structs.replace(chat.constraints, made_by=made_by)
+    constraints = msgspec.structs.replace(chat.constraints, made_by=await _made_by(runtime, chat))
     record = chat.task._replace(id=f"chat-{time_ordered_id(runtime.writer.now_us())}")
     settings = runtime.ledger.router.settings
     if chat.prefixes and (settings.weights.usd or settings.constraints):
@@ -700,15 +698,21 @@ def unknown_model() -> Problem:
     return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
 
 
-async def _check_held(runtime: Runtime, chat: ChatTask) -> None:
-    """Refuse a reference to stored state at an agent's endpoint unless it belongs to the tenant."""
+async def _made_by(runtime: Runtime, chat: ChatTask) -> str | None:
+    """The agent that has what the chat builds on: tool calls, an earlier answer, a file.
+
+    A tenant may only name what is its own.
+    """
     caller, tenant = chat.constraints.caller, chat.constraints.tenant
-    if not tenant:
-        return
-    if chat.held:
+    if tenant and chat.held:
         message = f"{chat.held}: is kept for all tenants by the agent; send the messages instead"
         raise Problem(422, "not_for_tenants", message, param=chat.held)
+    found = runtime.loops.agent_of(caller, (*chat.refers_to, *chat.results))
     for each in chat.refers_to:
-        if runtime.loops.agent_of(caller, (each,)) is None and not await is_noted(runtime, each, tenant):
-            message = "previous_response_id: there is no such response; send the messages instead"
-            raise Problem(404, "previous_response_not_found", message, param="previous_response_id")
+        if runtime.loops.agent_of(caller, (each,)) is None:
+            known = await answered_by(runtime, each, tenant)
+            if tenant and known is None:
+                message = "the request names an earlier response or a file that is not there; send what it holds"
+                raise Problem(404, "previous_response_not_found", message)
+            found = found or known or None
+    return found

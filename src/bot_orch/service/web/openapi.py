@@ -76,7 +76,8 @@ def _operation(route: RouteSpec, by_type: list[tuple[Any, dict[str, Any]]]) -> d
     if route.scope is not None:
         operation["security"] = [{"token": []}, {}]
     if route.body is not None:
-        content = {"application/json": {"schema": _schema(route.body, by_type)}}
+        media = getattr(route.face, "media", "application/json")
+        content = {media: {"schema": _schema(route.body, by_type)}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
 

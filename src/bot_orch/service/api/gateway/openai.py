@@ -13,7 +13,7 @@ from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_
 from bot_orch.service.api.gateway.frames import ChatEvents, event
 from bot_orch.service.problems import Problem
 
-__all__ = ["ChatDialect", "CompletionsDialect", "PassedDialect"]
+__all__ = ["ChatDialect", "CompletionsDialect", "PassedDialect", "refuse_stream"]
 
 _OURS = frozenset({"model", "messages", "stream", "bot_orch"})
 _SAME = (
@@ -133,6 +133,7 @@ class PassedDialect:
 
     def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """See :class:`Dialect`."""
+        refuse_stream(self.endpoint, body)
         given = body.get(self._field)
         if not isinstance(given, str | list) or not given:
             message = f"{self._field}: must be a text or a list of texts"
@@ -156,4 +157,10 @@ class PassedDialect:
 
     def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> NoReturn:
         """See :class:`Dialect`: these are not streamed."""
-        raise Problem(400, "not_streamed", f"stream: {self.endpoint} are not streamed", param="stream")
+        raise NotImplementedError
+
+
+def refuse_stream(endpoint: str, body: Mapping[str, Any]) -> None:
+    """Refuse a request for a stream to an interface that is passed on whole."""
+    if body.get("stream") in (True, "true", "True", "1"):
+        raise Problem(400, "not_streamed", f"stream: {endpoint} are not streamed; leave it out", param="stream")
