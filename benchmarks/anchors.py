@@ -38,9 +38,8 @@ from bot_orch.policies.registry import make_policy
 
 _HEAD = """# Anchors
 
-Work that others have published, on the same data: their number, ours, the protocol, and what differs.
-`BOT_ORCH_DATA=DATA python benchmarks/anchors.py` measures all of it and writes this page; with names it measures these
-sections alone. Published numbers are quoted. No router here was trained on rows that its score counts, other than by
+Work that others have published, on the same data. `BOT_ORCH_DATA=DATA python benchmarks/anchors.py` measures all of it
+and writes this page. Published numbers are quoted. No router here was trained on rows that its score counts, other than by
 the bandit feedback of the choices it had made.
 """
 _USD = 0.1  # reward units per dollar of the objective of CodeRouterBench
@@ -131,9 +130,8 @@ def coderouter(seeds: int) -> Found:
         fill(
             f"Regret counts reward - {_USD} dollars against the best agent of every task. The published one is "
             f"{shift:.0f} below what the released outcomes give for the same choices (their oracle earns 57.00, the "
-            f"file's 60.02), so {shift:.0f} is subtracted from ours. Their own decisions do not all give the published "
-            "performance when scored on that file (DimensionBest 49.86), and dollars do not carry over: prices have "
-            "changed.",
+            f"file's 60.02), so {shift:.0f} is subtracted from ours. Their decisions do not all give the published "
+            "performance on that file (DimensionBest 49.86), and prices have changed.",
             120,
             break_on_hyphens=False,
         ),
@@ -245,10 +243,9 @@ def frugal(seeds: int) -> Found:
 ANCHORS = {
     "coderouter": Anchor(
         "CodeRouterBench",
-        "2 919 coding tasks, eight models, one pass. The published bandits were warm-started on 7 080 probing tasks "
-        "and ACRouter was fine-tuned on them; ours start from nothing and learn from the stream alone. They see "
-        "dimension, difficulty and language or an embedding; ours see what the release has, the one-hot dimension "
-        "and the source benchmark. The order of the published stream is not known.",
+        "2 919 coding tasks, eight models, one pass; ours start from nothing and learn from the stream alone. The "
+        "published routers see dimension, difficulty and language or an embedding; ours what the release has, the "
+        "one-hot dimension and the source benchmark. The order of the published stream is not known.",
         coderouter,
         seeds=20,
     ),
@@ -266,9 +263,8 @@ ANCHORS = {
         "Online algorithm selection",
         "ASlib scenarios by the protocol of [Tornede et al. 2022](https://arxiv.org/abs/2109.06234): one pass, "
         "shuffled orders, the scenario's cutoff, time of features counted. gap = (PAR10 - oracle) / (best single - "
-        "oracle): lower is better, 1 is the best single solver. Published means over more than twenty scenarios: "
-        "Thompson sampling 1.66, Degroote's linear epsilon-greedy 1.79. We have eight scenarios, so the published "
-        "means cannot be compared directly: both selectors are written from their papers and run on the same eight.",
+        "oracle): lower is better, 1 is the best single solver. We have eight scenarios and the published means are "
+        "over more than twenty, so both selectors are written from their papers and run on the same eight.",
         selectors,
         seeds=10,
     ),
@@ -283,10 +279,10 @@ ANCHORS = {
     "frugalml": Anchor(
         "FrugalML",
         "Recorded answers of commercial APIs with their own confidence. FrugalML learns offline, from all answers "
-        "with labels, and reports the accuracy of the best API at up to 90 % less (the best of its tasks). Here a "
-        "router learns online, from the reward of the delivered answer alone; it may look at the confidence of the "
-        "first answer and ask another API. 4 000 rounds, of which the second half is reported; a dollar is worth 200 "
-        "(sentiment) and 10 (speech) rewards. *hindsight* rows have seen every outcome.",
+        "with labels; 90 % is the best of its tasks. Here a router learns online, from the reward of the delivered "
+        "answer alone; it may look at the confidence of the first answer and ask another API. 4 000 rounds, of which "
+        "the second half is reported; a dollar is worth 200 (sentiment) and 10 (speech) rewards. *hindsight* rows "
+        "have seen every outcome.",
         frugal,
         seeds=2,
     ),

@@ -108,7 +108,8 @@ def _preview(facts: Mapping[str, str]) -> str:
 
 def _seeds_words(sections: Sequence[Section]) -> str:
     """How the number of seeds of these runs compares with the paper's."""
-    published = [row for section in sections for row in section.rows if row.paper is not None]
+    of_tables = [row for section in sections if section.experiment.id in _GROUPS.values() for row in section.rows]
+    published = [row for row in of_tables if row.paper is not None]
     more = sum(row.paper is not None and row.seeds > row.paper.seeds for row in published)
     if more == len(published):
         return "Our runs have more seeds than the paper's." if published else ""
@@ -134,27 +135,33 @@ def _answer(out: Path, sections: Sequence[Section]) -> str:
 
 
 def _triage_answer(rows: Sequence[ResultRow]) -> list[str]:
-    found = agreement([row for row in rows if row.experiment in ("triage", "triage-lambda")])
+    members = [row for row in rows if row.experiment in ("triage", "triage-lambda")]
+    found = agreement(members)
     if not found.cells:
         return []
     return [
-        f"<b>Triage is {_fully(found)}</b>: {found.inside} of {found.cells} published numbers of Tables 3, 6 and 7 lie "
-        "where a run with as many seeds would put them."
+        f"<b>Triage is {_fully(found)}</b>: {_counted(members)} published numbers of Tables 3, 6 and 7 lie where a run "
+        "with as many seeds would put them."
     ]
 
 
+def _counted(rows: Sequence[ResultRow]) -> str:
+    """How many published numbers are inside, of all and of the predictions among them."""
+    found, predicted = agreement(rows), agreement(rows, "prediction")
+    return f"{found.inside} of {found.cells} ({predicted.inside} of {predicted.cells} predicted)"
+
+
 def _synthetic_answer(rows: Sequence[ResultRow]) -> list[str]:
-    main, ablation = (
-        agreement([row for row in rows if row.experiment == name]) for name in ("synthetic", "synthetic-lambda")
-    )
+    of_main, of_ablation = ([row for row in rows if row.experiment == n] for n in ("synthetic", "synthetic-lambda"))
+    main, ablation = agreement(of_main), agreement(of_ablation)
     if not main.cells or not ablation.cells:
         return []
-    first, of = _first_places([row for row in rows if row.experiment == "synthetic"])
+    first, of = _first_places(of_main)
     order = "reproduced" if first == of else f"reproduced in {first} of {of} comparisons"
     return [
         f"<b>Of the synthetic tables the ordering is {order}</b> (BOT-Orch best, by environment and metric), <b>the "
-        f"numbers are {_fully(main)}</b> ({main.inside} of {main.cells} of Tables 1, 2 and 4), <b>and Table 5 is "
-        f"{_fully(ablation)}</b> ({ablation.inside} of {ablation.cells})."
+        f"numbers are {_fully(main)}</b>, {_counted(of_main)} of Tables 1, 2 and 4, <b>and Table 5 is "
+        f"{_fully(ablation)}</b>, {_counted(of_ablation)}."
     ]
 
 
