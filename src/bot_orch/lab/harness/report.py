@@ -140,15 +140,15 @@ def _triage_answer(rows: Sequence[ResultRow]) -> list[str]:
     if not found.cells:
         return []
     return [
-        f"<b>Triage is {_fully(found)}</b>: {_counted(members)} published numbers of Tables 3, 6 and 7 lie where a run "
-        "with as many seeds would put them."
+        f"<b>Triage is {_fully(found)}</b>: {found.inside} of {found.cells} published numbers of Tables 3, 6 and 7 "
+        f"({_predicted(members)}) lie where a run with as many seeds would put them."
     ]
 
 
-def _counted(rows: Sequence[ResultRow]) -> str:
-    """How many published numbers are inside, of all and of the predictions among them."""
-    found, predicted = agreement(rows), agreement(rows, "prediction")
-    return f"{found.inside} of {found.cells} ({predicted.inside} of {predicted.cells} predicted)"
+def _predicted(rows: Sequence[ResultRow]) -> str:
+    """How many published numbers are inside of those that are predictions."""
+    found = agreement(rows, "prediction")
+    return f"of predictions alone {found.inside} of {found.cells}"
 
 
 def _synthetic_answer(rows: Sequence[ResultRow]) -> list[str]:
@@ -160,8 +160,8 @@ def _synthetic_answer(rows: Sequence[ResultRow]) -> list[str]:
     order = "reproduced" if first == of else f"reproduced in {first} of {of} comparisons"
     return [
         f"<b>Of the synthetic tables the ordering is {order}</b> (BOT-Orch best, by environment and metric), <b>the "
-        f"numbers are {_fully(main)}</b>, {_counted(of_main)} of Tables 1, 2 and 4, <b>and Table 5 is "
-        f"{_fully(ablation)}</b>, {_counted(of_ablation)}."
+        f"numbers are {_fully(main)}</b> ({main.inside} of {main.cells} of Tables 1, 2 and 4, {_predicted(of_main)}), "
+        f"<b>and Table 5 is {_fully(ablation)}</b> ({ablation.inside} of {ablation.cells}, {_predicted(of_ablation)})."
     ]
 
 
