@@ -32,7 +32,7 @@ class Model(BaseHTTPRequestHandler):
             "id": "x",
             "object": "chat.completion",
             "created": 0,
-            "model": name,
+            "model": asked["model"],
             "choices": [choice],
             "usage": usage,
         }

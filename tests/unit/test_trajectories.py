@@ -83,3 +83,26 @@ def test_the_command_evaluates_logs_of_several_attempts(tmp_path, capsys):
     assert "300 decisions, 0 without reward" in first
     assert main(["evaluate", path, "--policy", "uniform"]) == 2
     assert "agent:NAME" in capsys.readouterr().err
+    assert main(["evaluate", path, "--policy", "auto", "--lambdas", "0", "1"]) == 2
+    assert "rounds of several attempts" in capsys.readouterr().err
+
+
+def test_the_means_of_rounds_and_those_in_which_an_agent_could_not_be_chosen(tmp_path, capsys):
+    """A round counts for the agent whose answer was delivered, however many were asked."""
+    path, delivered = str(tmp_path / "log.sqlite"), []
+    functions = {name: (lambda task, name=name: name) for name in NAMES}
+    router = Router(NAMES, functions=functions, judge=lambda task, answer: RIGHT[answer], path=path, floor=0.5, seed=2)
+    for number in range(90):
+        call = router.call(
+            Task(), eligible=None if number % 3 else ["small"], attempts=2, check=lambda task, answer: answer == "large"
+        )
+        delivered.append(call.decision.agent)
+    router.close()
+    assert main(["evaluate", path, "--policy", "logged", "agent:large", "agent:small", "--min-effective", "2"]) == 0
+    logged, _, others = capsys.readouterr().out.partition("agent:large (")
+    assert "logged (90 decisions, 0 without reward)" in logged
+    for name in NAMES:
+        assert f"{RIGHT[name]:.4f}" in logged
+        assert f"{delivered.count(name)} decisions" in logged
+    assert others.count("could not be chosen") == 1
+    assert "in 30 decisions large could not be chosen: these rounds are left out" in others

@@ -156,7 +156,8 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
         lines = [f"{target} ({known}{learned}{earlier})", *_compared(found)]
         if found.unavailable:
             name = target.removeprefix("agent:")
-            lines.append(f"  in {found.unavailable} decisions {name} could not be chosen: there an even choice counts")
+            rest = "there an even choice counts" if len(found.estimates) > 1 else "these rounds are left out"
+            lines.append(f"  in {found.unavailable} decisions {name} could not be chosen: {rest}")
         for e in found.estimates:
             interval = f"[{e.low:.4f}, {e.high:.4f}]"
             lines.append(f"  {e.method:<6}{e.value:>8.4f}  {interval}  effective n {e.effective_n:.0f}")
@@ -180,13 +181,12 @@ def _logged(log: Log, confidence: float) -> str:
 
     rounds = collect(log)
     found = logged_means(rounds, confidence=confidence)
-    missing = len(rounds.made) - (found[0].decisions if found else 0)
-    lines = [f"logged ({len(rounds.made)} decisions, {missing} without reward)"]
+    lines = [f"logged ({rounds.requests} decisions, {rounds.requests - found[0].decisions} without reward)"]
     width = max((len(each.agent) for each in found), default=0)
     for each in found:
         interval = f"[{each.low:.4f}, {each.high:.4f}]"
         lines.append(f"  {each.agent:<{width}}{each.mean:>8.4f}  {interval}  {each.decisions} decisions")
-    note = "the mean of an agent is that of the tasks it was given: agents compare only if tasks were given at random"
+    note = "the mean of an agent is that of the tasks it answered: agents compare only if tasks were given at random"
     return "\n".join([*lines, f"  note: {note}"])
 
 

@@ -84,7 +84,7 @@ def evaluate_log(
     ``agent:NAME`` always chooses that agent, and evenly among the eligible ones where it could not be chosen.
 
     Rounds of several attempts are weighed as a whole, for the targets ``agent:NAME`` and ``first``
-    (:mod:`bot_orch.evaluation.trajectories`).
+    (:mod:`bot_orch.evaluation.trajectories`); those in which NAME could not be chosen are left out.
 
     A policy learns while it goes through the log, see :mod:`bot_orch.evaluation.shadow`; it is scored with the last
     reward given for each decision.
@@ -103,7 +103,7 @@ def evaluate_log(
         How many times a policy that learns goes through the log.
     """
     rounds = collect(log)
-    if any(event.attempts > 1 for event in rounds.made):
+    if rounds.several:
         if audited:
             raise InvalidInputError("audited", "does not go with rounds of several attempts", "leave it out")
         steps = _evaluate_steps(rounds, target, confidence=confidence, min_effective=min_effective)
@@ -114,12 +114,11 @@ def evaluate_log(
     keep, logged = scores(rounds, max_missing=max_missing, audited=audited)
     found = _target(rounds, target, paths)
     estimates = evaluate(logged, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
-    missing = len(rounds.made) - len(logged)
     mean = float(logged.reward.mean())
     return Evaluation(
         target,
         len(logged),
-        missing,
+        rounds.requests - len(logged),
         logged_mean=mean,
         estimates=estimates,
         learned=found.learned,
@@ -130,14 +129,22 @@ def evaluate_log(
 
 
 def _evaluate_steps(rounds: LoggedRounds, target: str, *, confidence: float, min_effective: float) -> Evaluation:
-    known, started = trajectories(rounds), sum(not event.answers and event.by != "shadow" for event in rounds.made)
+    known = trajectories(rounds)
     rule = stopping_rule(target, rounds.agents)
     if not known:
         raise InvalidInputError("log", "holds no round with a reward", "send feedback for the decisions that accepted")
     found = trajectory_value(known, rule, confidence=confidence, min_effective=min_effective)
     mean = float(np.mean([earned for _, earned in known]))
-    missing = started - len(known)
-    return Evaluation(target, len(known), missing, logged_mean=mean, estimates=(found,), earlier=rounds.earlier)
+    able = {event.id for event, each in zip(rounds.made, _available(rounds, target), strict=True) if each}
+    return Evaluation(
+        target,
+        len(known),
+        rounds.requests - len(known),
+        logged_mean=mean,
+        estimates=(found,),
+        earlier=rounds.earlier,
+        unavailable=sum(steps[0].id not in able for steps, _ in known),
+    )
 
 
 def mean_of_first(keep: list[int], logged: LogSample, rounds: int | None) -> float | None:
@@ -148,6 +155,9 @@ def mean_of_first(keep: list[int], logged: LogSample, rounds: int | None) -> flo
 
 def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], LogSample]:
     """Positions of decisions with a score, and these decisions; raises an error if too few have one."""
+    if rounds.several:
+        remedy = "evaluate the targets first and agent:NAME, which are weighed by whole rounds"
+        raise InvalidInputError("log", "holds rounds of several attempts, on which no policy is replayed", remedy)
     keep, logged = rounds.scored(audited=audited)
     unknown = int(np.isnan(logged.propensities).any(axis=1).sum())
     if unknown:
@@ -161,10 +171,10 @@ def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = Fa
         raise InvalidInputError(
             "log", "holds no revised reward", "send second opinions as feedback for the same decisions"
         )
-    if not keep or (not audited and rounds.missing > max_missing * len(rounds.made)):
+    if not keep or (not audited and rounds.missing > max_missing * rounds.requests):
         raise InvalidInputError(
             "log",
-            f"{rounds.missing} of {len(rounds.made)} decisions have no reward{_left_out(rounds)}",
+            f"{rounds.missing} of {rounds.requests} decisions have no reward{_left_out(rounds)}",
             "send feedback for more decisions, or raise --max-missing if silence does not depend on the outcome",
         )
     return keep, logged
@@ -236,19 +246,20 @@ def logged_means(rounds: LoggedRounds, *, confidence: float = 0.95) -> list[Logg
     """On-policy means of all decisions and of each agent's; agents without a reward are omitted.
 
     The mean of all is what the log's own policy earned. The mean of an agent covers only the tasks sent to
-    it: it does not estimate the agent's reward on other tasks.
+    it: it does not estimate the agent's reward on other tasks. A round of several attempts counts once, for the agent
+    whose answer was delivered.
     """
     if not 0.0 < confidence < 1.0:
         raise InvalidInputError("confidence", f"is {confidence}", "pass a number between 0 and 1")
-    _, logged = rounds.scored()
-    if not len(logged):
+    known = trajectories(rounds)
+    if not known:
         raise InvalidInputError("log", "no decision has a reward", "send feedback, or import with --reward")
+    earned, delivered = np.array([each for _, each in known]), np.array([steps[-1].agent for steps, _ in known])
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    groups = {"all": np.ones(len(logged), dtype=bool)}
-    groups |= {name: logged.agent == number for number, name in enumerate(rounds.agents)}
+    groups = {"all": np.ones(len(known), dtype=bool)} | {name: delivered == name for name in rounds.agents}
     found = []
     for name, mine in groups.items():
-        rewards = logged.reward[mine]
+        rewards = earned[mine]
         if len(rewards):
             mean = float(rewards.mean())
             error = float(rewards.std(ddof=1)) / math.sqrt(len(rewards)) if len(rewards) > 1 else math.inf

@@ -193,8 +193,10 @@ def _check(s: Support, n: int, min_effective: float) -> None:
             f"support: {100 * s.uncovered:.1f} % of the target's choices had probability zero in the log; {more}"
         )
     if s.effective_n < min_effective:
+        about = "" if s.effective_n == 0.0 else f" (about {float(f'{n * min_effective / s.effective_n:.1g}'):,.0f})"
         raise ThinSupportError(
-            f"support: {n} decisions are worth {s.effective_n:.1f} for this target, not {min_effective:g}; {more}"
+            f"support: {n} decisions are worth {s.effective_n:.1f} for this target, not {min_effective:g}; "
+            f"collect more decisions{about}, or serve with a higher floor"
         )
     if s.largest_share > 0.1:
         raise ThinSupportError(f"support: one decision carries {100 * s.largest_share:.0f} % of the weight; {more}")

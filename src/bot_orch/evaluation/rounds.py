@@ -79,9 +79,19 @@ class LoggedRounds:
     span_s: float = 0.0
 
     @property
+    def several(self) -> bool:
+        """Whether a round of the log could ask several agents."""
+        return any(event.attempts > 1 for event in self.made)
+
+    @property
+    def requests(self) -> int:
+        """Decisions that began a round: neither its later steps, nor shadow calls, which are not delivered."""
+        return sum(not event.answers and event.by != "shadow" for event in self.made)
+
+    @property
     def missing(self) -> int:
-        """Decisions without a reward."""
-        return len(self.made) - len(self.rewards)
+        """Decisions without a reward, shadow calls apart."""
+        return sum(event.id not in self.rewards for event in self.made if event.by != "shadow")
 
     @cached_property
     def tasks(self) -> list[Task]:

@@ -24,12 +24,12 @@ class Scribe:
         self.ledger.apply(self.ledger.seq + 1, time_us, event, made)
         self.log.append([Row(self.ledger.seq, time_us, event.kind, ref, encode_event(event), key, digest)])
 
-    def decide(self, task=None, eligible=None):
+    def decide(self, task=None, eligible=None, by="policy"):
         task = task or Task()
         decision_id = time_ordered_id(self.clock.now_us() + self.ledger.router.rounds)
         made = self.ledger.router.prepare(task, eligible, decision_id=decision_id)
         record = record_task(task) if task.id or task.features or task.reference else TaskRecord()
-        self.put(record_decision(made, record, eligible=eligible), decision_id, made)
+        self.put(record_decision(made, record, eligible=eligible, by=by), decision_id, made)
         return decision_id, made
 
     def feedback(self, decision_id, reward, effect="learned"):

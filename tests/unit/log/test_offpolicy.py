@@ -86,7 +86,9 @@ def test_a_feature_that_never_changes_says_nothing():
 
 def test_thin_support_is_refused_with_a_reason():
     logged, target, _ = world(1)
-    with pytest.raises(ThinSupportError, match="are worth"):
+    effective = support(logged, target).effective_n
+    needed = float(f"{len(logged) * 10_000 / effective:.1g}")
+    with pytest.raises(ThinSupportError, match=rf"are worth .*; collect more decisions \(about {needed:,.0f}\)"):
         evaluate(logged, target, min_effective=10_000)
     hidden = logged.propensities.copy()
     hidden[logged.agent != 2, 2] = 0.0
@@ -135,6 +137,16 @@ def test_decisions_in_which_an_agent_could_not_be_chosen_are_counted(tmp_path, c
     printed = capsys.readouterr().out
     assert printed.count("could not be chosen") == 1
     assert "in 100 decisions c could not be chosen: there an even choice counts" in printed
+
+
+def test_shadow_calls_are_not_decisions_without_a_reward(scribe):
+    """Their answers are not delivered, so nobody reports of them."""
+    fill(scribe, 90)
+    for _ in range(120):
+        scribe.decide(by="shadow")
+    scribe.log.commit()
+    found = evaluate_log(scribe.log, "uniform", min_effective=10)
+    assert (found.decisions, found.missing) == (81, 9)
 
 
 def test_a_policy_that_learns_is_compared_with_as_many_first_rounds(tmp_path, capsys):
