@@ -38,8 +38,8 @@ from bot_orch.policies.registry import make_policy
 
 _HEAD = """# Anchors
 
-Work that others have published, on the same data. `BOT_ORCH_DATA=DATA python benchmarks/anchors.py` measures all of it
-and writes this page. Published numbers are quoted. No router here was trained on rows that its score counts, other than by
+Work that others have published, on the same data. `BOT_ORCH_DATA=DATA python benchmarks/anchors.py` measures it and
+writes this page. Published numbers are quoted. No router here was trained on rows that its score counts, other than by
 the bandit feedback of the choices it had made.
 """
 _USD = 0.1  # reward units per dollar of the objective of CodeRouterBench
