@@ -38,7 +38,7 @@ def encode_form(document: Mapping[str, Any], cap_bytes: int) -> tuple[bytes, str
     Examples
     --------
     >>> body, media = encode_form({"model": "m-1", "file": FilePart(b'Content-Disposition: ...', b"sound")}, 1000)
-    >>> body.count(b"\\r\\n"), media.startswith("multipart/form-data; boundary=")
+    >>> body.count(b"\r\n"), media.startswith("multipart/form-data; boundary=")
     (9, True)
     """
     line, body = f"--{secrets.token_hex(16)}".encode(), bytearray()

@@ -41,7 +41,7 @@ def read_form(raw: bytes) -> dict[str, Any]:
 
     Examples
     --------
-    >>> read_form(b'--x\\r\\nContent-Disposition: form-data; name="model"\\r\\n\\r\\nauto\\r\\n--x--\\r\\n')
+    >>> read_form(b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\nauto\r\n--x--\r\n')
     {'model': 'auto'}
     """
     line, _, rest = raw.partition(b"\r\n")
