@@ -335,6 +335,8 @@ def test_tokens_are_counted_without_a_call(endpoint, serve, agent):
     )
     assert few.status == 200 and 450 < few.json()["input_tokens"] < 600
     assert many.json()["input_tokens"] > few.json()["input_tokens"] and not endpoint.seen(url)
+    short = {**asked, "system": "", "messages": [{"role": "user", "content": "hi"}]}
+    assert service.post("/v1/messages/count_tokens", short).json() == {"input_tokens": 1}
 
 
 @pytest.mark.parametrize("path", ["responses", "completions", "embeddings"])

@@ -132,6 +132,24 @@ def test_a_streamed_message(endpoint, serve, agent, claude):
 
 
 @pytest.mark.parametrize("streams", [False, True])
+def test_tokens_of_a_cache_are_told_apart(endpoint, serve, agent, claude, streams):
+    """Anthropic's clients price them apart; the input is without them."""
+    counts = {"prompt_tokens": 100, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 80}}
+    frame = {"id": "chatcmpl-1", "created": 1, "model": "m-1"}
+    choice = {"index": 0, "finish_reason": "stop"}
+    whole = {**frame, "choices": [{**choice, "message": {"role": "assistant", "content": "So"}}], "usage": counts}
+    pieces = [{**frame, "choices": [{**choice, "delta": {"content": "So"}}]}, {**frame, "choices": [], "usage": counts}]
+    service = serve(agent(endpoint.script({"document": whole, "events": pieces})))
+    asked = {"model": "auto", "max_tokens": 50, "messages": HELLO}
+    if streams:
+        with claude(service).stream(**asked) as stream:
+            used = stream.get_final_message().usage
+    else:
+        used = claude(service).create(**asked).usage
+    assert (used.input_tokens, used.cache_read_input_tokens, used.output_tokens) == (20, 80, 2)
+
+
+@pytest.mark.parametrize("streams", [False, True])
 def test_a_tool_loop_stays(endpoint, serve, agent, claude, streams):
     calls = {"words": PIECES, "finish": "tool_calls"} if streams else CALLS
     urls = [endpoint.script(calls, GOOD) for _ in "ab"]

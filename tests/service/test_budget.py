@@ -194,6 +194,8 @@ def part(**fields):
         ({"n": True, "max_tokens": -1, "max_completion_tokens": "9"}, [], (0, 500)),
         ({"n": 10**30, "max_tokens": 1}, [], (0, 10**9)),
         ({}, [part(type="text", text="x" * 40)], (10, 500)),
+        ({"tools": [{"type": "function", "function": {"description": "x" * 400}}]}, [], (100, 500)),
+        ({}, [{"role": "assistant", "tool_calls": [{"function": {"arguments": "x" * 40}}]}], (10, 500)),
         ({}, [part(type="image_url", image_url={"url": "data:" + "A" * 9999})], (1000, 500)),
         ({}, [part(type="image_url", image_url={"url": "x", "detail": "low"})], (85, 500)),
         ({}, [part(type="input_audio", input_audio={"data": "x"})], (1000, 500)),

@@ -12,11 +12,11 @@ from bot_orch.agents.tokens import letters_in, tokens_of
 
 __all__ = ["RequestSize", "needs_of", "prompt_of", "size_of"]
 
-CHARACTERS_PER_TOKEN = 4
 IMAGE_TOKENS, LOW_IMAGE_TOKENS = 1_000, 85
 OUTPUT_TOKENS = 500
 _LARGEST = 10**9
 _TOOL_FIELDS = ("tools", "functions")
+_READ = (*_TOOL_FIELDS, "response_format")
 _IMAGE_PARTS = frozenset({"image_url", "input_image", "image"})
 _LONGEST = 20_000  # characters; the built-in encoder reads as many bytes
 _IMAGES = ("image_url", "input_image", "image", "input_audio", "file")
@@ -29,7 +29,7 @@ class RequestSize:
     Parameters
     ----------
     characters
-        Of texts.
+        Of texts, tools and their calls.
     images, low_images
         Number of images (and sounds and files), and of those with ``detail: low``.
     output_tokens
@@ -52,7 +52,7 @@ class RequestSize:
 
     def usage(self) -> Usage:
         """Token estimate: 4 characters each, 1000 per image (85 at low detail), 500 per answer without a limit."""
-        read = self.characters // CHARACTERS_PER_TOKEN + self.images * IMAGE_TOKENS
+        read = tokens_of(self.characters) + self.images * IMAGE_TOKENS
         written = OUTPUT_TOKENS if self.output_tokens is None else self.output_tokens
         images = self.images + self.low_images
         return Usage(read + self.low_images * LOW_IMAGE_TOKENS, written * self.answers, images=images)
@@ -63,9 +63,10 @@ def size_of(params: Mapping[str, Any], *, text: str = "", messages: Iterable[Map
 
     ``max_completion_tokens`` counts before ``max_tokens``, as endpoints take it.
     """
-    characters, images, low = len(text), 0, 0
+    characters, images, low = len(text) + sum(letters_in(params.get(name)) for name in _READ), 0, 0
     for message in messages:
         content = message.get("content")
+        characters += letters_in(message.get("tool_calls"))
         if isinstance(content, str):
             characters += len(content)
         elif isinstance(content, list):
@@ -101,11 +102,10 @@ def needs_of(
     only: str = "",
 ) -> Needs:
     """The requirements of a chat, regardless of its interface."""
-    extra = tokens_of(sum(letters_in(params.get(name)) for name in (*_TOOL_FIELDS, "response_format")))
     format_ = params.get("response_format")
     return Needs(
         endpoint,
-        size.usage().input_tokens + extra + (size.output_tokens or 0),
+        size.usage().input_tokens + (size.output_tokens or 0),
         vision=any(map(_has_image, messages)),
         tools=any(params.get(name) for name in _TOOL_FIELDS) or any(map(_has_tools, messages)),
         json=isinstance(format_, Mapping) and format_.get("type") in ("json_object", "json_schema"),

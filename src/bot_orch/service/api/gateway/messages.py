@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot_orch.agents.base import Chunk
+from bot_orch.agents.replies import usage_from
 from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.api.gateway.frames import ChatPieces, Piece, event_as_sent, named_event
 from bot_orch.service.problems import Problem, Reply, json_reply
@@ -223,8 +224,14 @@ def _arguments(said: Any) -> Any:
 
 
 def _counts(told: Any) -> dict[str, int]:
-    told = told if isinstance(told, Mapping) else {}
-    return {"input_tokens": told.get("prompt_tokens") or 0, "output_tokens": told.get("completion_tokens") or 0}
+    """The tokens of a chat, as Anthropic counts them: those of a cache are not among the input."""
+    used = usage_from(told)
+    return {
+        "input_tokens": used.input_tokens - used.cached_tokens - used.cache_write_tokens,
+        "cache_creation_input_tokens": used.cache_write_tokens,
+        "cache_read_input_tokens": used.cached_tokens,
+        "output_tokens": used.output_tokens,
+    }
 
 
 class MessagesWriter:
