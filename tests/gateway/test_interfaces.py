@@ -205,6 +205,15 @@ def test_tools_of_an_endpoint_that_nobody_has_are_left_out(endpoint, serve, agen
         assert refused.value.code == "missing_capability"
 
 
+def test_tools_that_the_named_agent_has_not_are_left_out(endpoint, serve, agent, client):
+    chats, native = agent(endpoint.script(GOOD), "chats"), agent(endpoint.script({"document": RESPONSE}), "native")
+    service = serve(chats, able(native, "chat", "responses"))
+    asked = {"input": "Hello", "tools": TOOLS}
+    done = client(service).responses.with_raw_response.create(model="chats", **asked)
+    assert done.headers["x-bot-orch-left-out"] == "tool namespace"
+    assert ask(client(service).responses, **asked).headers["x-bot-orch-agent"] == "native"
+
+
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_function_answers_responses(serve, client, streams):
     service = serve("{id: own, kind: python, settings: {path: 'gateway_agents:at_once'}}")

@@ -225,6 +225,17 @@ def test_messages_are_passed_on_to_an_agent_that_speaks_them(endpoint, serve, cl
     assert (attempt.input_tokens, attempt.output_tokens, attempt.estimated) == (9, 4, False)
 
 
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+def test_what_a_body_needs_is_told_to_an_agent_that_gets_it(endpoint, serve, agent, claude, kind):
+    """Without the header, Anthropic refuses the fields that it allows; other interfaces do not have them."""
+    url = endpoint.script(*said(TEXT)) if kind == "anthropic" else endpoint.script(GOOD)
+    service = serve(native(url) if kind == "anthropic" else agent(url))
+    beta = {"anthropic-beta": "context-management-2025-06-27,effort-2025-11-24"}
+    claude(service).create(model="auto", max_tokens=50, messages=HELLO, extra_headers=beta)
+    found = endpoint.seen(url)[0]["headers"].get("anthropic-beta")
+    assert found == (beta["anthropic-beta"] if kind == "anthropic" else None)
+
+
 def test_a_chat_is_translated(endpoint, serve, client):
     url = endpoint.script(*said(TEXT))
     service = serve(native(url))

@@ -12,8 +12,9 @@ from bot_orch.agents.endings import Ending
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.types import Measure, Outcome, check_reward
 
-__all__ = ["AgentMeter", "AgentRunner", "Attempt", "CallFailure", "CallReply", "CallRequest", "Chunk", "Usage"]
+__all__ = ["BETA", "AgentMeter", "AgentRunner", "Attempt", "CallFailure", "CallReply", "CallRequest", "Chunk", "Usage"]
 
+BETA = "anthropic-beta"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -43,7 +44,7 @@ class CallRequest:
     stream
         Whether the caller wants a streamed answer.
     headers
-        Trace headers of the caller (``traceparent``, ``x-request-id``), passed on to endpoints.
+        Headers of the caller (``traceparent``, ``x-request-id``, ``anthropic-beta``), passed on to endpoints.
     endpoint, document
         The interface that was asked and the request as it came, for agents that speak it themselves.
     region

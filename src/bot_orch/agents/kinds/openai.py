@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from bot_orch.agents.address import check_url
-from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.base import BETA, CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.capabilities import FORMS
 from bot_orch.agents.deployments import Deployment, Rotation
 from bot_orch.agents.endings import Ending
@@ -197,7 +197,8 @@ class OpenAIRunner:
         """The request of a variant; as a chat, unless the endpoint has the requested interface."""
         native = request.endpoint in self._endpoints and request.document is not None
         if not native and (request.endpoint != "chat" or request.document is not None):
-            request = replace(request, endpoint="chat", document=None)
+            headers = {name: value for name, value in request.headers.items() if name != BETA}
+            request = replace(request, endpoint="chat", document=None, headers=headers)
         return as_variant(request, self._settings.system, self._settings.params)
 
     def _document(self, request: CallRequest) -> dict[str, Any]:

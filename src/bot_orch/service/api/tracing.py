@@ -1,7 +1,8 @@
-"""Headers that follow a request through the service to the agents: W3C trace context and ``X-Request-Id``."""
+"""Headers that follow a request to the agents: W3C trace context, ``X-Request-Id``, ``anthropic-beta``."""
 
 from __future__ import annotations
 
+from bot_orch.agents.base import BETA
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.operations.tracing import CURRENT
 from bot_orch.service.web.endpoint import Request
@@ -9,7 +10,7 @@ from bot_orch.service.web.endpoint import Request
 __all__ = ["REQUEST_ID", "trace_headers"]
 
 REQUEST_ID = "x-request-id"
-_PASSED_ON = ("traceparent", "tracestate", REQUEST_ID)
+_PASSED_ON = ("traceparent", "tracestate", REQUEST_ID, BETA)
 _LONGEST = 512
 
 

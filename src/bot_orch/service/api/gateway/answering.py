@@ -14,7 +14,7 @@ from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.capabilities import PASSED
 from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
-from bot_orch.service.api.gateway.chat_request import ChatRequest, call_of, chat_task
+from bot_orch.service.api.gateway.chat_request import AUTO, ChatRequest, call_of, chat_task
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
 from bot_orch.service.api.repeating import answer_cached, answer_once
 from bot_orch.service.api.tracing import trace_headers
@@ -86,7 +86,7 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
 
 
 def _read(dialect: Dialect, request: Request) -> ChatRequest:
-    """The request as a chat; tools that it offers need an agent with the interface, unless the router has none."""
+    """The request as a chat; tools that it offers need an agent with the interface, unless it cannot get one."""
     asked = dialect.read(request.body)
     if files := files_in(request.body.get("messages") or request.body.get("input")):
         asked = replace(asked, refers_to=(*asked.refers_to, *files))
@@ -95,7 +95,8 @@ def _read(dialect: Dialect, request: Request) -> ChatRequest:
         asked = replace(asked, model=aliases[asked.model])
     if not asked.offered or asked.only:
         return asked
-    agents = [agent for agent in request.runtime.config.agents if agent.shadow is None]
+    named = None if asked.model in AUTO else asked.model
+    agents = [each for each in request.runtime.config.agents if each.shadow is None and named in (None, each.id)]
     spoken = {each for agent in agents for each in agent.capabilities.get("endpoints", ())}
     if asked.endpoint in spoken or (asked.endpoint == "messages" and any(each.kind == "anthropic" for each in agents)):
         return replace(asked, only=asked.offered[0])
