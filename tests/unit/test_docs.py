@@ -4,8 +4,10 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bot_orch.core.context import WithContext
 from bot_orch.policies import registry
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +76,22 @@ def test_the_readme_demo_learns(capsys):
     translate, prove = large_shares(output, "translate"), large_shares(output, "prove")
     assert len(translate) == len(prove) == 3
     assert translate[0] > translate[-1] <= 10 and prove[0] < prove[-1] >= 90
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_readme_demo_does_not_depend_on_roundings(seed, capsys, monkeypatch):
+    """Other processors round features and rewards differently; the page's output has room for that."""
+    rng, features, demo = np.random.default_rng(seed), WithContext.features, shown((ROOT / "README.md").read_text())[0]
+
+    def rounded(self, state, raw):
+        found = features(self, state, raw)
+        return found if found is None else found + 1e-7 * rng.normal(size=found.shape)
+
+    monkeypatch.setattr(WithContext, "features", rounded)
+    source = demo[0].replace("reward=float(correct)", "reward=abs(correct - 1e-7 * world_noise())")
+    assert source != demo[0]
+    exec(compile(source, "README.md", "exec"), {"__name__": "docs", "world_noise": rng.random})  # noqa: S102
+    assert capsys.readouterr().out == demo[1]
 
 
 def test_the_winner_of_the_readme_demo_is_not_fixed_beforehand(capsys):
