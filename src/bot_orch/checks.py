@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["check_array", "check_callable", "check_count", "check_number", "check_seconds", "check_text", "is_number"]
-
 
 def is_number(value: Any) -> bool:
     """Whether the value is a Python or NumPy number; booleans and numeric strings are not.

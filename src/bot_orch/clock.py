@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "ServiceTime", "SteadyClock", "SystemClock"]
-
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the latter stands still in a suspended machine
 _DRIFT_US = 1_000_000
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from bot_orch.errors import MissingExtraError
 
-__all__ = ["data_frame", "html_table", "optional"]
-
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A small HTML table; every cell is escaped.

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from bot_orch.errors import InvalidInputError, MissingFileError, StateFormatError
 
-__all__ = ["path_of", "read_state", "write_atomically"]
-
 
 def path_of(path: str | Path) -> Path:
     """Return the value as a path; raise an error for other types."""

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.display import data_frame
-from bot_orch.evaluation.evaluate import Evaluation, collect, evaluate_log, logged_means
+from bot_orch.evaluation.evaluate import Evaluation, evaluate_log, logged_means
 from bot_orch.evaluation.export import COLUMNS, decision_rows
 from bot_orch.evaluation.offpolicy import ThinSupportError
+from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.spend import SpendKey, spent
 from bot_orch.lab.arena.league import league_frame, results_frame
 from bot_orch.log.log import Log

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, make_dataclass
 from typing import Any, TypeVar
 
-__all__ = ["builder"]
-
 _Record = TypeVar("_Record")
 
 

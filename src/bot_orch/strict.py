@@ -12,8 +12,6 @@ from typing import Any
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
-__all__ = ["parse_json", "parse_yaml", "read", "read_text"]
-
 _LARGEST = 1_000_000
 _MERGE = "tag:yaml.org,2002:merge"
 _KEEP_ONE = "keep one; nothing says which one counts if a key is given twice"

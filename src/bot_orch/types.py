@@ -18,24 +18,6 @@ from bot_orch.display import html_table
 from bot_orch.errors import InvalidInputError, TaskIdWarning, require_type
 from bot_orch.records import builder
 
-__all__ = [
-    "COLUMNS",
-    "REASONS",
-    "TERMS",
-    "Agent",
-    "Answer",
-    "Decision",
-    "Measure",
-    "Multiplier",
-    "Outcome",
-    "RandomKey",
-    "Task",
-    "Terms",
-    "answer_of",
-    "check_reason",
-    "check_reward",
-]
-
 #: Why an outcome is not a completion: observation stopped before the end.
 _CENSORED = ("timeout", "deadline", "cancelled", "unanswered", "shutdown", "horizon", "not_applicable")
 #: Why an outcome is not a completion: it never will be.

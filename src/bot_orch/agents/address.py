@@ -14,8 +14,6 @@ from bot_orch.agents.base import CallFailure
 from bot_orch.agents.endings import Ending
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["address_problem", "check_address", "check_url"]
-
 _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAME = re.compile(
     r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.?\Z"

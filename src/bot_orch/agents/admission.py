@@ -9,9 +9,6 @@ from enum import StrEnum
 
 from bot_orch.agents.limits import Limits
 
-__all__ = ["Admission", "OpenAdmission", "Refusal"]
-
-
 _ALL = 1_000_000_000
 
 

@@ -12,8 +12,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.types import Measure, Outcome, check_reward
 
-__all__ = ["BETA", "AgentMeter", "AgentRunner", "Attempt", "CallFailure", "CallReply", "CallRequest", "Chunk", "Usage"]
-
 BETA = "anthropic-beta"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

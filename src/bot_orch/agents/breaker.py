@@ -19,8 +19,6 @@ from enum import StrEnum
 from bot_orch.agents.endings import Ending
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Breaker", "BreakerSettings", "BreakerState", "BreakerView", "Clock", "Permit"]
-
 Clock = Callable[[], float]
 """Monotonic seconds from any origin."""
 

@@ -8,8 +8,6 @@ from typing import Literal
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["FORMS", "PASSED", "Capabilities", "EndpointName", "Needs", "Prefill"]
-
 EndpointName = Literal[
     "chat",
     "completions",

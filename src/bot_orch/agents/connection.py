@@ -14,8 +14,6 @@ from bot_orch.agents.address import check_address
 from bot_orch.agents.base import CallFailure
 from bot_orch.agents.endings import Ending
 
-__all__ = ["Lookup", "PinningResolver", "body", "open_session", "translated"]
-
 Lookup = Callable[[str, int, socket.AddressFamily], Awaitable[list[tuple[int, str]]]]
 """(host, port, family) to a list of (family, address)."""
 

@@ -15,8 +15,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.tokens import most_tokens
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Deployment", "DeploymentPool", "DeploymentsRunner", "Rotation"]
-
 Rotation = Literal["least_used", "round_robin"]
 _MINUTE_S = 60.0
 _ELSEWHERE = frozenset(

@@ -14,8 +14,6 @@ from types import MappingProxyType
 
 from bot_orch.survival.causes import REASONS, Cause
 
-__all__ = ["MEANING", "Ending", "Meaning"]
-
 
 class Ending(StrEnum):
     """How one attempt ended; the value appears in the log and in metrics."""

@@ -19,8 +19,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.tokens import images_in
 
-__all__ = ["AttemptTimer", "Guard", "GuardView"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("bot_orch.agents")

@@ -9,8 +9,6 @@ from bot_orch.agents.base import Usage
 from bot_orch.errors import InvalidInputError
 from bot_orch.rng import derive_key, uniform
 
-__all__ = ["Limits", "Price", "Retry"]
-
 _THREADS = 16
 
 

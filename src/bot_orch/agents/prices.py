@@ -18,8 +18,6 @@ from bot_orch.agents.limits import Price
 from bot_orch.agents.served import same_model
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["COLUMNS", "PriceRow", "price_of", "read_prices", "shipped_prices", "written"]
-
 COLUMNS = ("host", "model", "input", "cached_input", "cache_write", "output", "per_image")
 """Columns of a file with prices: dollars per million tokens, and per image."""
 

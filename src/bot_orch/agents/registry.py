@@ -20,8 +20,6 @@ from bot_orch.agents.kinds.subprocess import SubprocessRunner, SubprocessSetting
 from bot_orch.agents.limits import Limits
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["KINDS", "AgentSettings", "make_agent", "make_runner"]
-
 AgentSettings = (
     OpenAISettings | AnthropicSettings | PythonSettings | SubprocessSettings | HumanSettings | SimulatedSettings
 )

@@ -14,8 +14,6 @@ from typing import Any
 
 from bot_orch.agents.endings import Ending
 
-__all__ = ["CODES", "OWN_FAULT", "PHRASES", "UpstreamError", "ending_of", "read_error", "unsuited_because"]
-
 _LONGEST_MESSAGE = 2_000
 _LONGEST_NAME = 128
 _DENIED = frozenset({401, 402, 403, 404, 405, 407, 410})

@@ -13,22 +13,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.rejections import ending_of, read_error
 from bot_orch.agents.tokens import letters_in, tokens_of
 
-__all__ = [
-    "PATHS",
-    "Accumulator",
-    "StreamedAnswer",
-    "accumulate",
-    "asks_for_counts",
-    "in_one_piece",
-    "load_json",
-    "read_reply",
-    "reply_from_completion",
-    "reply_from_value",
-    "request_document",
-    "tool_call_ids",
-    "usage_from",
-]
-
 _log = logging.getLogger("bot_orch.agents")
 _ERROR_BYTES, _LONGEST_NAME = 16_384, 200
 _MOST_SKIPPED = 3  # events of one stream that cannot be read, before the answer counts as malformed

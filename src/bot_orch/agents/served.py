@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-__all__ = ["is_replacement", "same_model"]
-
 _VERSION = re.compile(
     r"[-@:_.](latest|\d{3}|\d{4}|\d{6}|\d{8}|\d{4}-\d{2}-\d{2})(-v\d+)?(:\d+)?|[-@:](v\d+|latest)(:\d+)?"
 )

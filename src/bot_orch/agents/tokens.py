@@ -7,8 +7,6 @@ from typing import Any
 
 from bot_orch.agents.base import CallRequest
 
-__all__ = ["images_in", "letters_in", "most_tokens", "prompt_tokens", "tokens_of"]
-
 _LETTERS_PER_TOKEN = 4
 _NOT_WRITTEN = frozenset({"role", "id", "type", "index", "data", "url", "image_url", "input_audio", "file"})
 _IMAGES = frozenset({"image_url", "input_image", "image"})

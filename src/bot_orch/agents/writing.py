@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 from bot_orch.agents.base import CallFailure
 from bot_orch.agents.endings import Ending
 
-__all__ = ["FilePart", "encode", "encode_form"]
-
 _LETTERS, _VALUES = 100_000, 2_000  # documents with fewer are written in one go
 _PIECE = 65_536
 _AT_ONCE_S = 0.001

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["add_archive", "add_run_options", "check_counts"]
-
 
 def add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     """Add ``--jobs``, ``--engine``, ``--address``, ``--out`` (default ``out``), ``--force`` and ``--quiet``."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError
 
-__all__ = ["ask"]
-
 _WAIT_S = 60.0
 
 

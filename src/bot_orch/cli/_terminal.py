@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-__all__ = ["ProgressBar", "table"]
-
 _WIDTH = 28
 
 

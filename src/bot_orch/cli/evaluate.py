@@ -13,8 +13,8 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.strict import read_text
 
 if TYPE_CHECKING:
+    from bot_orch.core.settings import Lambda
     from bot_orch.evaluation.evaluate import Evaluation
-    from bot_orch.evaluation.shadow import Lambda
     from bot_orch.log.log import Log
 
 DESCRIPTION = """\
@@ -177,7 +177,8 @@ def _compared(found: Evaluation) -> list[str]:
 
 
 def _logged(log: Log, confidence: float) -> str:
-    from bot_orch.evaluation.evaluate import collect, logged_means
+    from bot_orch.evaluation.evaluate import logged_means
+    from bot_orch.evaluation.rounds import collect
 
     rounds = collect(log)
     found = logged_means(rounds, confidence=confidence)

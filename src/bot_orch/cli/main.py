@@ -15,8 +15,6 @@ from typing import Any, NoReturn
 from bot_orch._version import __version__
 from bot_orch.errors import BotOrchError, MissingExtraError
 
-__all__ = ["build_parser", "main", "run_and_exit"]
-
 
 class _PrintCompletion(argparse.Action):
     """Print the completion script of a shell, and exit."""

@@ -27,8 +27,6 @@ from bot_orch.core.warm.trial import WarmStart
 from bot_orch.encoders import BUCKETS
 from bot_orch.policies.base import Choice, Feedback, KeptRows, Policy, Situation, reads_features
 
-__all__ = ["WithContext", "kind_of", "with_context", "without_context"]
-
 ROWS = 1024  # outcomes kept
 FIRST = 16  # outcomes before the first fit
 NUMBERS, WORDS = 10, 8  # components of numbers and of words, at most

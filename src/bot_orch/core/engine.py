@@ -37,8 +37,6 @@ from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.uniform import Uniform
 from bot_orch.types import Measure, Task
 
-__all__ = ["ENGINE", "Details", "Engine", "Observation", "Proposal"]
-
 #: Version of the decision logic: it changes whenever the same events would give different decisions. Logs record it.
 ENGINE = "4"
 

@@ -22,35 +22,6 @@ from bot_orch.rng import uniform
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import TERMS, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, answer_of
 
-__all__ = [
-    "ERASED",
-    "IMPORTED",
-    "MODEL",
-    "RESTARTED",
-    "SETTLING",
-    "AnswerRecord",
-    "AttemptEnded",
-    "Censored",
-    "Configured",
-    "Controlled",
-    "DecisionMade",
-    "EvaluationsGiven",
-    "Event",
-    "EventMismatchError",
-    "FeedbackGiven",
-    "Noted",
-    "TaskEnded",
-    "TaskRecord",
-    "TaskSubmitted",
-    "as_recorded",
-    "measure_of",
-    "record_decision",
-    "record_evaluations",
-    "record_task",
-    "stored_column",
-]
-
-
 _NUMBERS = ("propensity", *TERMS)
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 

@@ -8,8 +8,6 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from bot_orch.errors import ConcurrentUseError
 
-__all__ = ["exclusive"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

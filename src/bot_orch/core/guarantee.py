@@ -39,8 +39,6 @@ from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.checks import check_number, check_text
 from bot_orch.errors import InvalidInputError, require_type
 
-__all__ = ["Certificate", "Guarantee", "KindCertificate", "uniform_bound"]
-
 _RATES = 0.9 * 0.5 ** np.arange(12.0)  # of the supermartingales, relative to 1 / B
 _PSI = -np.log1p(-_RATES) - _RATES
 _NEWTON = 6

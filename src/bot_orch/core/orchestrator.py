@@ -81,8 +81,6 @@ from bot_orch.records import builder
 from bot_orch.rng import derive_key, random_prefix, stream_of, uniform
 from bot_orch.types import Agent, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, check_reward
 
-__all__ = ["Applied", "Orchestrator"]
-
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 _OWN = ("bot_orch.core.", "bot_orch.router.")  # modules between a warning and the caller that it is for

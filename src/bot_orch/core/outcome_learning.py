@@ -23,22 +23,6 @@ from bot_orch.numerics.choice import indices
 from bot_orch.policies.base import Feedback
 from bot_orch.types import Decision, Measure, Outcome
 
-__all__ = [
-    "FORGOTTEN",
-    "Reading",
-    "check_audit",
-    "feedback",
-    "is_fresh",
-    "is_verdict",
-    "keep_verdict",
-    "learn",
-    "overdue",
-    "read_output",
-    "second_verdict",
-    "see_output",
-    "see_usage",
-]
-
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
 _NOTHING = Details()

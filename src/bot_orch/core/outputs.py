@@ -15,8 +15,6 @@ from bot_orch.transport.geometries.base import Geometry
 from bot_orch.transport.measures import Labels
 from bot_orch.types import Answer, Measure
 
-__all__ = ["implied"]
-
 #: Of an answer: ``distance``, ``apart`` and ``shares``.
 Implied = tuple[float | None, tuple[float, ...], tuple[float, ...]]
 

@@ -14,8 +14,6 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
 from bot_orch.numerics.choice import cheapest_of_ties, mixed_draw
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, one_hot
 
-__all__ = ["Draw", "apply", "bandit_feedback", "chosen", "decide", "feedback", "full_feedback", "only", "with_reward"]
-
 _DIRECTED = 0.75  # part of the floor that a policy may direct
 
 

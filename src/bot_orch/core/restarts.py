@@ -14,8 +14,6 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.numerics.choice import capped
 
-__all__ = ["OnAlarm", "Restarts", "with_probation"]
-
 OnAlarm = Literal["count", "restart"]
 _PROBATION, _SHARE = 5, 0.2  # rewards that an agent needs after a restart; its share of the traffic until then
 _KEPT = ("drift", "restarts")  # the drift monitor starts its own stream again and keeps its counts

@@ -17,8 +17,6 @@ from bot_orch.survival.kaplan_meier import OnlineKaplanMeier
 from bot_orch.survival.reward import live_reward
 from bot_orch.types import Outcome
 
-__all__ = ["BoundedReward", "RewardModel", "SurvivalReward", "read_rows", "reward_from_spec"]
-
 
 @dataclass(frozen=True)
 class RewardModel(ABC):

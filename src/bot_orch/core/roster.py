@@ -19,8 +19,6 @@ from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
 from bot_orch.numerics.choice import indices
 from bot_orch.types import Agent, Decision, Task
 
-__all__ = ["Roster", "as_agents"]
-
 
 @dataclass(frozen=True)
 class Roster:

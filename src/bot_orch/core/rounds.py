@@ -23,22 +23,6 @@ from bot_orch.policies.base import Choice
 from bot_orch.records import builder
 from bot_orch.types import Answer, Decision, Outcome
 
-__all__ = [
-    "Round",
-    "added",
-    "begun",
-    "charged",
-    "described",
-    "hear",
-    "learn",
-    "learn_earning",
-    "learn_loss",
-    "numbered",
-    "stepped",
-    "teach",
-    "wanted",
-]
-
 _answer = builder(Answer)
 
 

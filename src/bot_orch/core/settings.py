@@ -19,8 +19,6 @@ from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
 
-__all__ = ["Lambda", "Settings"]
-
 Lambda = float | Literal["auto"]
 _UNITS = ("reference", "native")
 #: Settings that are JSON values as they are.

@@ -19,20 +19,6 @@ from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import TERMS, Agent, Decision, Multiplier, Outcome, RandomKey, Terms, answer_of
 
-__all__ = [
-    "FORMAT",
-    "VERSION",
-    "CapturedState",
-    "FirstVerdict",
-    "MeasuredUsage",
-    "State",
-    "agent_from_dict",
-    "agent_to_dict",
-    "decision_from_dict",
-    "measured_usage",
-    "parse",
-]
-
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 FORMAT = "bot-orch-state"

@@ -47,25 +47,6 @@ from bot_orch.numerics.choice import with_uniform_share
 from bot_orch.policies.auto import coupled_randucb
 from bot_orch.types import Answer
 
-__all__ = [
-    "COMBINE_RULES",
-    "SCHEMA",
-    "CombineRule",
-    "Seen",
-    "Step",
-    "combine",
-    "first_step",
-    "hear",
-    "hear_output",
-    "learn",
-    "learn_earning",
-    "learn_loss",
-    "next_step",
-    "pool",
-    "see_all",
-    "teach",
-]
-
 CombineRule = Literal["vote", "surest", "central", "barycenter"]
 COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central", "barycenter")
 

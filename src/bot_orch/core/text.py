@@ -20,18 +20,6 @@ from bot_orch.types import Decision, Task
 if TYPE_CHECKING:
     from bot_orch.core.settings import Settings
 
-__all__ = [
-    "TextFeatures",
-    "announced",
-    "carried_over",
-    "dense",
-    "encode",
-    "encoder_from_spec",
-    "encoder_spec",
-    "fitted",
-    "numbers_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TextFeatures:

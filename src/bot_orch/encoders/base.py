@@ -8,8 +8,6 @@ from typing import Protocol
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["AbsentEncoder", "Encoder", "encoder_version"]
-
 
 class Encoder(Protocol):
     """A callable that maps a text to a feature vector of fixed length."""

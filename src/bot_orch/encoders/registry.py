@@ -11,8 +11,6 @@ from bot_orch.encoders.wordllama import StaticEmbedding
 from bot_orch.encoders.words import HashedWords
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["ENCODERS", "check_name", "find_encoder"]
-
 #: What an ``encoder=`` given as a name stands for.
 ENCODERS: Mapping[str, Callable[[], Encoder]] = MappingProxyType({"builtin": HashedWords, "wordllama": StaticEmbedding})
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from bot_orch.errors import MissingExtraError
 
-__all__ = ["StaticEmbedding"]
-
 
 @dataclass(frozen=True, slots=True)
 class StaticEmbedding:

@@ -28,8 +28,6 @@ import numpy.typing as npt
 from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["BUCKETS", "HashedWords", "spread_words"]
-
 #: Number of hash buckets; a word is one of the codes 1 to ``BUCKETS``.
 BUCKETS = 4096
 _SHIFT = 32 - 12  # the upper twelve of 32 bits

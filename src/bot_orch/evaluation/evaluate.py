@@ -11,28 +11,14 @@ from statistics import NormalDist
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats
+from bot_orch.core.settings import Lambda
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Estimate, LogSample, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds, collect
-from bot_orch.evaluation.shadow import Lambda, follow, shadow
+from bot_orch.evaluation.shadow import follow, shadow
 from bot_orch.evaluation.trajectories import stopping_rule, trajectories, trajectory_value
 from bot_orch.log.log import Log
 from bot_orch.policies.base import Policy
-
-__all__ = [
-    "PATHS",
-    "Evaluation",
-    "LoggedMean",
-    "LoggedRounds",
-    "Progress",
-    "TargetPropensities",
-    "collect",
-    "evaluate_log",
-    "learning_target",
-    "logged_means",
-    "mean_of_first",
-    "scores",
-]
 
 #: How many times a policy that learns goes through the log.
 PATHS = 4

@@ -30,8 +30,6 @@ from bot_orch.files import write_atomically
 from bot_orch.log.ids import outside, tenant_of
 from bot_orch.log.log import Log
 
-__all__ = ["COLUMNS", "decision_rows", "event_rows", "export", "plain"]
-
 COLUMNS = (
     "decision_id",
     "time_us",

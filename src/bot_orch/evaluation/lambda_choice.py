@@ -12,23 +12,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from bot_orch.arrays import Floats
+from bot_orch.core.settings import Lambda
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.evaluate import (
     PATHS,
     Progress,
     TargetPropensities,
-    collect,
     learning_target,
     mean_of_first,
     scores,
 )
 from bot_orch.evaluation.offpolicy import Difference, Estimate, LogSample, ThinSupportError, difference, evaluate
-from bot_orch.evaluation.rounds import LoggedRounds
-from bot_orch.evaluation.shadow import Lambda, shadow
+from bot_orch.evaluation.rounds import LoggedRounds, collect
+from bot_orch.evaluation.shadow import shadow
 from bot_orch.log.log import Log
 from bot_orch.policies.base import Policy
-
-__all__ = ["Candidate", "LambdaChoice", "Recommendation", "choose", "pick_lambda"]
 
 
 @dataclass(frozen=True, slots=True)

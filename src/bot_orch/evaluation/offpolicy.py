@@ -30,19 +30,6 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import BotOrchError, InvalidInputError
 
-__all__ = [
-    "Difference",
-    "Estimate",
-    "LogSample",
-    "Support",
-    "ThinSupportError",
-    "difference",
-    "evaluate",
-    "out_of_fold",
-    "quantile",
-    "support",
-]
-
 _RIDGE = 1.0
 _FOLDS = 5
 

@@ -14,8 +14,6 @@ from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.evaluation.savings import observed
 from bot_orch.strict import parse_yaml
 
-__all__ = ["Proposal", "changed", "propose_lambda", "propose_mode"]
-
 _DAY_S = 86_400.0
 
 

@@ -21,8 +21,6 @@ from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.log.log import Log
 from bot_orch.types import Agent, Outcome, Task
 
-__all__ = ["Lesson", "LoggedRounds", "collect", "counts_as_zero"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lesson:

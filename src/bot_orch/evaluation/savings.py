@@ -23,8 +23,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Difference, LogSample, Support, out_of_fold, quantile, support
 from bot_orch.evaluation.rounds import LoggedRounds
 
-__all__ = ["Comparison", "ServedRequests", "compare", "mix_of_same_cost", "observed", "served_requests"]
-
 #: What is compared: dollars, reward and seconds of a request.
 MEASURES = ("usd", "reward", "seconds")
 _LEAST_EFFECTIVE = 50.0

@@ -33,8 +33,6 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, uniform
 
-__all__ = ["Lambda", "ShadowRun", "follow", "shadow", "share"]
-
 _LEAST_SHARE = 0.02
 
 

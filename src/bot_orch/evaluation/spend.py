@@ -13,8 +13,6 @@ from bot_orch.log.archive import first_since
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 
-__all__ = ["SPEND_KEYS", "SpendKey", "SpendLine", "rows_of", "spent", "time_of", "total_usd"]
-
 SpendKey = Literal["token", "tenant", "tag", "agent", "day"]
 SPEND_KEYS: tuple[str, ...] = get_args(SpendKey)
 

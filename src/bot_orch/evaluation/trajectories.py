@@ -19,8 +19,6 @@ from bot_orch.evaluation.offpolicy import Estimate, ThinSupportError
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.types import Decision
 
-__all__ = ["Trajectory", "stopping_rule", "trajectories", "trajectory_value"]
-
 #: The decisions of a round, in order, and what the round earned.
 Trajectory = tuple[Sequence[Decision], float]
 

@@ -19,23 +19,6 @@ import msgspec
 from bot_orch.errors import InvalidInputError, MissingExtraError, StateFormatError
 from bot_orch.log.log import ArchiveRecord, Log, Row, Snapshot
 
-__all__ = [
-    "NOTHING_BEFORE",
-    "Segment",
-    "WholeLog",
-    "chained",
-    "first_since",
-    "parquet",
-    "read_rows",
-    "read_segment",
-    "replace_segments",
-    "rewrite_segments",
-    "segments",
-    "spans",
-    "whole",
-    "write_segment",
-]
-
 NOTHING_BEFORE = bytes(32)
 """What the first file continues."""
 

@@ -23,8 +23,6 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.rewrite import RemovalBusyError, removal
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-__all__ = ["BUSY", "Job", "Moved", "main", "move_events"]
-
 BUSY = 75
 """Exit status of the process while another one moves events of the log."""
 

@@ -30,8 +30,6 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.rewrite import removal, rewrite
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-__all__ = ["Erased", "Subject", "erase", "held"]
-
 _SESSION = "session.decision"
 _SAID = frozenset({"id", "reasons"})  # of notes about answers: the id that the provider gave, messages of checks
 _HELD = {

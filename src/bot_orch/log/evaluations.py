@@ -12,8 +12,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.log.log import Log
 from bot_orch.log.stores.open import open_whole
 
-__all__ = ["outcomes_in"]
-
 
 def outcomes_in(log: Log | str | Path, *, among: Collection[str] | None = None) -> list[dict[str, Any]]:
     """Records with ``agent``, ``reward``, ``features`` and ``encoder``: the last reward of every decision that has one.

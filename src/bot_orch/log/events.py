@@ -30,8 +30,6 @@ from bot_orch.core.events import (
 from bot_orch.errors import StateFormatError
 from bot_orch.records import builder
 
-__all__ = ["decode_event", "encode_event", "event_type"]
-
 #: In the order of their tags, from 1.
 _TYPES: tuple[type[Event], ...] = (
     Configured,

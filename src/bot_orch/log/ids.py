@@ -10,19 +10,6 @@ import os
 import re
 from collections.abc import Collection
 
-__all__ = [
-    "TENANT",
-    "count_of",
-    "inside",
-    "is_id",
-    "long_name",
-    "outside",
-    "short_name",
-    "tenant_of",
-    "time_of",
-    "time_ordered_id",
-]
-
 #: What the name of a tenant may be.
 TENANT = r"[a-z0-9][a-z0-9_-]{0,63}"
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from bot_orch.core.events import FeedbackGiven
 
-__all__ = ["AUDIT", "JudgeTally", "Judgements"]
-
 #: The name under which the truth about audited decisions is counted.
 AUDIT = "audit"
 _MOST_OPEN = 4096

@@ -42,20 +42,6 @@ from bot_orch.log.rollout import Rollout
 from bot_orch.log.windows import Reservations, spending
 from bot_orch.types import Decision, Outcome
 
-__all__ = [
-    "RUN",
-    "UNFIT",
-    "Ledger",
-    "caps_of",
-    "change_to",
-    "encoded",
-    "erasure",
-    "fingerprint",
-    "fold",
-    "snapshot_due",
-    "take_all",
-]
-
 _log = logging.getLogger("bot_orch.log")
 _FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000

@@ -10,20 +10,6 @@ from bot_orch.core.events import Event
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.log.events import decode_event, encode_event
 
-__all__ = [
-    "ARCHIVED",
-    "NOTHING",
-    "ArchiveRecord",
-    "Found",
-    "Log",
-    "LogConflictError",
-    "LogFencedError",
-    "LogInUseError",
-    "Row",
-    "Snapshot",
-    "Wanted",
-]
-
 
 class Row(NamedTuple):
     """One event as stored.

@@ -28,8 +28,6 @@ from bot_orch.log.log import Log, Row
 from bot_orch.log.stores.open import open_file
 from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
 
-__all__ = ["LoggedOrchestrator", "open_logged", "recent_rounds"]
-
 _log = logging.getLogger("bot_orch")
 _SNAPSHOT_EVERY = 10_000
 _OUTCOMES = ("learned", "noted", "replaced", "audited")  # effects of feedback that report an outcome

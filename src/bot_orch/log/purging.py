@@ -25,18 +25,6 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.rewrite import removal, rewrite
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-__all__ = [
-    "Purged",
-    "StoredText",
-    "TextIndex",
-    "open_tickets",
-    "purge",
-    "seconds_of",
-    "stored_texts",
-    "text_index",
-    "texts_of",
-]
-
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _QUEUE = "queue."
 _CLOSING, _REOPENING = frozenset({"queue.sealed", "queue.expired", "queue.withdrawn"}), "queue.adopted"

@@ -10,8 +10,6 @@ from typing import Any
 
 from bot_orch.core.events import Noted
 
-__all__ = ["CONFIG_REF", "CONFIG_VERSION", "DRAINED", "KEY_CREATED", "KEY_REVOKED", "RESUMED", "Rollout"]
-
 #: Topics of notes about an agent.
 DRAINED, RESUMED = "agent.drained", "agent.resumed"
 #: Topic and ref of notes that a version of the configuration takes effect: ``version`` is its number.

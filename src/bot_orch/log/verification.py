@@ -18,8 +18,6 @@ from bot_orch.log.ledger import UNFIT, Ledger, erasure
 from bot_orch.log.log import Log, Row
 from bot_orch.types import Decision
 
-__all__ = ["Mismatch", "Stretch", "Verification", "replay"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-__all__ = ["LONGEST_WINDOW_S", "Reservations", "SlidingSum", "free_s", "spending"]
-
 LONGEST_WINDOW_S = 31 * 86_400
 _MINUTE_S, _BRIEF_S = 60.0, 600.0
 _UNITS = 1e9  # sums of whole units are exact, in any order

@@ -20,8 +20,6 @@ from scipy.special import betaln
 from bot_orch.arrays import Bools, Floats
 from bot_orch.numerics.choice import as_rows
 
-__all__ = ["best_of_betas"]
-
 _PANEL = 2.8  # standard deviations per panel
 _REACH, _SKEWED = 5.4, 6.0  # plausible range in standard deviations: 5.4 + 6 |skewness| on the long side
 _ROUGH = 6.0  # exponents from here on are smooth enough

@@ -16,24 +16,6 @@ import numpy.typing as npt
 from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.errors import InvalidInputError
 
-__all__ = [
-    "UNSEEN",
-    "argmax_ties",
-    "as_rows",
-    "best_of_family",
-    "best_probabilities",
-    "capped",
-    "cheapest_of_ties",
-    "draw",
-    "indices",
-    "mixed_draw",
-    "softmax",
-    "softmax_scores",
-    "ucb_scores",
-    "with_floor",
-    "with_uniform_share",
-]
-
 #: Exploration bonus of an agent without outcomes. It is finite, so that it can be stored and so that the best aligned
 #: of several such agents is chosen first.
 UNSEEN = 1e9

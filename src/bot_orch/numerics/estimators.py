@@ -11,18 +11,6 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, row_views
 from bot_orch.errors import InvalidInputError
 
-__all__ = [
-    "EMA",
-    "Discounted",
-    "Estimator",
-    "History",
-    "LastReward",
-    "Mean",
-    "MeanReward",
-    "NoHistory",
-    "Windowed",
-]
-
 
 class Estimator(ABC):
     """Online estimator of the reward of every agent."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from bot_orch.arrays import Floats
 
-__all__ = ["upper_hull"]
-
 
 def upper_hull(reward: Floats | Sequence[float], cost: Floats | Sequence[float]) -> list[int]:
     """The agents at the vertices, by rising cost and rising reward.

@@ -9,8 +9,6 @@ from typing import ClassVar
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Constant", "LogGrowth", "Power", "Schedule", "as_schedule"]
-
 
 class Schedule(ABC):
     """A positive value for every round t = 1, 2, ..."""

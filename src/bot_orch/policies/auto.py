@@ -34,8 +34,6 @@ from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Choice, Feedback, KeptRows, Policy, Situation
 
-__all__ = ["MEMBERS", "Auto", "coupled_randucb"]
-
 MEMBERS = ("flat", "recent", "kinds", "linear", "near", "claims")
 _FLAT, _RECENT, _KINDS, _LINEAR, _NEAR, _CLAIMS = range(len(MEMBERS))
 PRIOR = np.array([0.0, -3.0, -3.0, -3.0, -3.0, 3.0])  # log weights of the members

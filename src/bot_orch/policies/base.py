@@ -18,19 +18,6 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate
 from bot_orch.numerics.estimators import Estimator
 
-__all__ = [
-    "Choice",
-    "EstimatorPolicy",
-    "Feedback",
-    "KeptRows",
-    "Policy",
-    "Situation",
-    "no_exploration",
-    "one_hot",
-    "reads_features",
-]
-
-
 # Situation, Choice and Feedback are made for every decision. They are not changed after construction, but not frozen
 # either: a frozen dataclass takes five times as long to construct.
 

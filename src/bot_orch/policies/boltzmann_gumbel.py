@@ -12,8 +12,6 @@ from bot_orch.numerics.choice import UNSEEN, argmax_ties, best_of_family
 from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
 
-__all__ = ["BoltzmannGumbel"]
-
 
 @dataclass(frozen=True, slots=True)
 class BoltzmannGumbel(EstimatorPolicy):

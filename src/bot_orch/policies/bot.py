@@ -11,8 +11,6 @@ from bot_orch.numerics.estimators import EMA, Estimator, History, MeanReward
 from bot_orch.numerics.schedules import Constant, Schedule
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
 
-__all__ = ["Bot", "algorithm_1", "algorithm_2"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bot(EstimatorPolicy):

@@ -8,8 +8,6 @@ from typing import ClassVar
 from bot_orch.numerics.estimators import Discounted, Estimator
 from bot_orch.policies.ucb1 import UCB1
 
-__all__ = ["DiscountedUCB"]
-
 
 @dataclass(frozen=True, slots=True)
 class DiscountedUCB(UCB1):

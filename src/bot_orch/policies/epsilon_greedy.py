@@ -13,8 +13,6 @@ from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.numerics.schedules import Constant, Schedule
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
 
-__all__ = ["EpsilonGreedy"]
-
 
 @dataclass(frozen=True, slots=True)
 class EpsilonGreedy(EstimatorPolicy):

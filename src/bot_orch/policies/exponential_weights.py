@@ -12,8 +12,6 @@ from bot_orch.numerics.choice import softmax, with_floor
 from bot_orch.numerics.schedules import Constant, Schedule
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
 
-__all__ = ["ExponentialWeights", "ImportanceWeighted"]
-
 
 @dataclass(frozen=True, slots=True)
 class ExponentialWeights(Policy):

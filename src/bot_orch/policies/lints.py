@@ -13,8 +13,6 @@ from bot_orch.numerics.choice import best_of_family
 from bot_orch.policies.base import Choice, Situation
 from bot_orch.policies.linucb import LinearPolicy
 
-__all__ = ["LinTS"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinTS(LinearPolicy):

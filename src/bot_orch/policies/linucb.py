@@ -12,8 +12,6 @@ from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema, widened
 from bot_orch.numerics.choice import argmax_ties
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 
-__all__ = ["LinUCB", "LinearPolicy"]
-
 
 class LinearPolicy(Policy):
     """Disjoint ridge regressions on (1, x); without features each is a shrunken mean."""

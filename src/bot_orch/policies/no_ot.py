@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from bot_orch.policies.bot import Bot
 
-__all__ = ["NoOT"]
-
 
 @dataclass(frozen=True, slots=True)
 class NoOT(Bot):

@@ -19,8 +19,6 @@ from bot_orch.numerics.estimators import Estimator, History
 from bot_orch.numerics.schedules import Schedule, as_schedule
 from bot_orch.policies.base import Policy
 
-__all__ = ["available_policies", "from_spec", "make_policy", "policy_name", "register_policy", "to_spec"]
-
 _FAMILIES: dict[str, type] = {"policy": Policy, "estimator": Estimator, "history": History, "schedule": Schedule}
 _REMEDIES = {"Schedule": "pass a number or a schedule", "Estimator": "pass an estimator, such as Mean()"}
 _VERSION = 1

@@ -8,8 +8,6 @@ from typing import ClassVar
 from bot_orch.numerics.estimators import Estimator, Windowed
 from bot_orch.policies.ucb1 import UCB1
 
-__all__ = ["SlidingWindowUCB"]
-
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindowUCB(UCB1):

@@ -14,8 +14,6 @@ from bot_orch.numerics.choice import best_probabilities
 from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
 
-__all__ = ["ThompsonBeta"]
-
 
 @dataclass(frozen=True, slots=True)
 class ThompsonBeta(EstimatorPolicy):

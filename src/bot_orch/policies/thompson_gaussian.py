@@ -13,8 +13,6 @@ from bot_orch.numerics.choice import best_of_family
 from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
 
-__all__ = ["ThompsonGaussian"]
-
 
 @dataclass(frozen=True, slots=True)
 class ThompsonGaussian(EstimatorPolicy):

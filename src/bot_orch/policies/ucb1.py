@@ -10,8 +10,6 @@ from bot_orch.numerics.choice import ucb_scores
 from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
 
-__all__ = ["UCB1"]
-
 
 @dataclass(frozen=True, slots=True)
 class UCB1(EstimatorPolicy):

@@ -12,8 +12,6 @@ from bot_orch.numerics.choice import argmax_ties
 from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
 
-__all__ = ["Uniform"]
-
 
 @dataclass(frozen=True, slots=True)
 class Uniform(EstimatorPolicy):

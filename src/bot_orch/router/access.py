@@ -6,8 +6,6 @@ import os
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Access"]
-
 
 class Access:
     """The process that owns a router, and whether it is open.

@@ -12,8 +12,6 @@ from bot_orch.core.completion.patience import PATIENCE_RULES, PatienceRule
 from bot_orch.errors import InvalidInputError
 from bot_orch.types import Answer, Decision, Outcome, Task
 
-__all__ = ["Call", "CallAttempts", "Check"]
-
 #: What is said of an answer before it is delivered: whether or how far it passed, or fields of an ``Answer``.
 Check = Callable[[Task, Any], Any]
 

@@ -9,8 +9,6 @@ from bot_orch.checks import check_count
 from bot_orch.display import data_frame, html_table
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["RecentRounds", "Ring"]
-
 
 class RecentRounds(list[dict[str, Any]]):
     """Rounds as rows, oldest first: decision, task, agent, propensity, estimate, distance, reward, ...

@@ -12,8 +12,6 @@ from bot_orch.display import optional
 from bot_orch.errors import InvalidInputError
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["Kind", "plot"]
-
 Kind = Literal["shares", "rewards", "distances"]
 Rounds = list[tuple[Decision, Outcome | None]]
 

@@ -49,8 +49,6 @@ from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
 if TYPE_CHECKING:
     from bot_orch.log.logged import LoggedOrchestrator
 
-__all__ = ["Router"]
-
 Alarm = Callable[[str, int], object]
 _SILENCES = ("horizon", "timeout")
 

@@ -16,8 +16,6 @@ from bot_orch.service.config import BudgetConfig
 from bot_orch.service.operations.webhooks import Webhooks
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["Alarm", "Watching", "start_alarms"]
-
 Alarm = Callable[..., None]
 _LEVELS = (0.8, 1.0)
 _BIAS = 0.1

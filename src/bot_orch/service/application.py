@@ -31,8 +31,6 @@ from bot_orch.service.web.messages import BodyRoom
 from bot_orch.service.web.openapi import document
 from bot_orch.service.web.pages import common_routes
 
-__all__ = ["make_app", "make_runtime", "make_runtimes"]
-
 
 def make_runtime(config: Config, **options: Any) -> Runtime:
     """A runtime with a queue of people; ``options`` are passed to :class:`Runtime`."""

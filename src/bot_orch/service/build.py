@@ -37,8 +37,6 @@ from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.types import Agent, Measure, Outcome, Task
 
-__all__ = ["called_alike", "check", "make_guard", "make_orchestrator", "warm_up"]
-
 T = TypeVar("T")
 
 

@@ -33,18 +33,6 @@ from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Reloaded, Runtime
 from bot_orch.service.web.auth import Gate, is_loopback
 
-__all__ = [
-    "ADD_TOKENS",
-    "FIXED",
-    "LiveConfig",
-    "StoredConfig",
-    "check_exposed",
-    "check_file",
-    "starting",
-    "superseded_by",
-    "whoami",
-]
-
 #: What a service needs that others may reach.
 ADD_TOKENS = "add 'tokens: [{name: app, scopes: [admin], env: BOT_ORCH_TOKEN}]' and set that variable"
 _log = logging.getLogger("bot_orch.config")

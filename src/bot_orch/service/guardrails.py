@@ -17,8 +17,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import GuardrailConfig
 from bot_orch.service.problems import Problem
 
-__all__ = ["Screens", "refusal"]
-
 _log = logging.getLogger("bot_orch.guardrails")
 _PASSED = ("PATH", "LANG", "HOME", "TZ")
 

@@ -8,8 +8,6 @@ import sys
 import time
 from datetime import UTC, datetime
 
-__all__ = ["JsonFormatter", "LastingProblem", "configure_logs", "set_level"]
-
 _AGAIN_S = 60.0
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from bot_orch.agents.base import CallFailure, CallReply
 from bot_orch.agents.replies import load_json, tool_call_ids
 
-__all__ = ["ToolLoops", "files_in", "made_in", "results_in"]
-
 
 class ToolLoops:
     """Agents by the ids of their tool calls, responses and files, in memory.

@@ -19,8 +19,6 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the service", "service") from _error
 
-__all__ = ["CATALOGUE", "EventMetrics", "Gauges", "Metrics", "exposition", "merged"]
-
 Gauges = Mapping[str, Iterable[tuple[Mapping[str, str], float]]]
 """Values of each gauge by labels."""
 

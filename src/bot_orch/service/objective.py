@@ -22,18 +22,6 @@ from bot_orch.core.guarantee import Guarantee
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import Config, RouterConfig, SubjectToConfig
 
-__all__ = [
-    "baseline_of",
-    "dollar_weight",
-    "idle_prices",
-    "idle_weight",
-    "typical_price",
-    "unpriced",
-    "wanted_constraints",
-    "wanted_guarantee",
-    "wanted_weights",
-]
-
 TENTH, LEAST = 0.1, 0.02  # reward that a weight of dollars should move at least, and below which it is idle
 #: What a call is taken to use until calls were paid.
 TYPICAL = Usage(500, 500)

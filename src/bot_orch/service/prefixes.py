@@ -21,8 +21,6 @@ from bot_orch.agents.base import Usage
 from bot_orch.agents.limits import Price
 from bot_orch.agents.tokens import letters_in, tokens_of
 
-__all__ = ["TURNS", "PrefixCaches", "PromptPrefix", "prefixes_of"]
-
 TURNS = 4.0
 """Turns over which a switch counts: it loses a cached prompt once, and what it gains comes with every further turn."""
 

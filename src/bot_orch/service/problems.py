@@ -11,8 +11,6 @@ import msgspec
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownAgentError
 from bot_orch.log.stores.postgres.connect import LogUnavailableError
 
-__all__ = ["Problem", "Reply", "StorageError", "json_reply", "problem_of", "problem_reply"]
-
 _encoder = msgspec.json.Encoder()
 _JSON = (b"content-type", b"application/json")
 _LATER = frozenset({429, 503})

@@ -10,8 +10,6 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from bot_orch.service.problems import Problem
 
-__all__ = ["KeptAnswer", "Repeats"]
-
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:

@@ -6,8 +6,6 @@ from enum import Enum
 
 from bot_orch.core.events import FeedbackGiven
 
-__all__ = ["ReportSource", "feedback_id", "source_of"]
-
 
 class ReportSource(Enum):
     """The source of a report's id; the value is its prefix in the log."""

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from bot_orch.service.judging.judge_runner import JudgeRunner
     from bot_orch.service.queue.service import QueueService
 
-__all__ = ["Reloaded", "Runtime", "StartCancelledError", "digest_of", "sweep"]
-
 _log = logging.getLogger("bot_orch.service")
 _LOADED_S, _LOOK_S = 5.0, 0.02
 _SWEEP_AT_ONCE = 500

@@ -37,8 +37,6 @@ from bot_orch.service.logs import configure_logs
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.connections import HEAD_BYTES, Connections
 
-__all__ = ["ServiceProcess", "make_server", "one_reason", "serve"]
-
 _NEVER_S = 86_400
 _WAIT_S = 5.0  # for a router that starts or moves
 _LAST_S = 5.0  # for what is left, after the grace

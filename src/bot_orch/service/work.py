@@ -7,8 +7,6 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["BackgroundTasks", "DecisionsInFlight", "ShadowAllowance"]
-
 _DAY_S = 86_400.0
 _BURST = 0.04  # of a day's dollars may be spent at once; the rest accrues evenly
 

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats, Ints
 from bot_orch.types import Outcome
 
-__all__ = ["N_CAUSES", "REASONS", "Cause", "ObservedTimes", "cause_of", "observe"]
-
 
 class Cause(IntEnum):
     """Cause of the end of an attempt; only ``COMPLETED`` has delta = 1 in the paper's notation."""

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["FrailtyProcess", "GammaFrailty"]
-
 
 @dataclass(frozen=True)
 class GammaFrailty:

@@ -18,19 +18,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import N_CAUSES, Cause
 from bot_orch.survival.models import SurvivalModel
 
-__all__ = [
-    "LifeTable",
-    "OnlineKaplanMeier",
-    "StepSurvival",
-    "completion_survival",
-    "hazard_of",
-    "incidence",
-    "kaplan_meier",
-    "life_table",
-    "number_at_risk",
-    "product_limit",
-]
-
 
 def number_at_risk(leaving: Floats) -> Floats:
     """The number still under observation just before each time, from those that leave at it (last axis)."""

@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 
-__all__ = ["Exponential", "LogNormal", "SurvivalModel", "Weibull"]
-
 
 class SurvivalModel(ABC):
     """A distribution of completion times with survival function S(t) = P(T > t).

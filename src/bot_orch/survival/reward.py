@@ -32,8 +32,6 @@ from bot_orch.survival.causes import Cause, cause_of
 from bot_orch.survival.models import SurvivalModel
 from bot_orch.types import Outcome
 
-__all__ = ["TailCheck", "expected_reward", "live_reward", "reward_of", "survival_reward", "tail_check"]
-
 
 def survival_reward(survival: npt.ArrayLike, event: npt.ArrayLike, theta: npt.ArrayLike = 1.0) -> Floats:
     """The paper's formula delta * S^theta, in [0, 1].

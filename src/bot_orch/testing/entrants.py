@@ -13,8 +13,6 @@ from bot_orch.lab.environments.replay.bandit import Replay
 from bot_orch.lab.harness.players import ReplayTrace
 from bot_orch.rng import generator
 
-__all__ = ["check_sees_only_chosen", "with_other_cells"]
-
 
 def check_sees_only_chosen(run: Callable[[Replay], ReplayTrace], matrix: Matrix, seed: int = 0) -> None:
     """Raise ``AssertionError`` if cells that were never chosen change a single choice.

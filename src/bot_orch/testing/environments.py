@@ -12,8 +12,6 @@ import numpy as np
 from bot_orch.lab.sweep.environments import Environment, Metrics, Options, Trial
 from bot_orch.policies.registry import make_policy
 
-__all__ = ["check_environment"]
-
 _SEEDS, _ROUNDS = (0, 1, 2), 30
 
 

@@ -20,8 +20,6 @@ from bot_orch.policies.registry import from_spec, to_spec
 from bot_orch.rng import derive_key, derive_keys, uniform
 from bot_orch.types import Outcome, Task
 
-__all__ = ["CHECKS", "check_policy", "chi_square_p", "trained_state"]
-
 _MEANS = np.array([0.2, 0.5, 0.8, 0.35])
 _FEATURES = 2
 

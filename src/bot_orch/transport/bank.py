@@ -18,8 +18,6 @@ from bot_orch.transport.stores import ProfileStore, store_for
 from bot_orch.transport.uncertainty import Distances, confidence
 from bot_orch.types import Measure
 
-__all__ = ["ProfileBank"]
-
 
 @dataclass(frozen=True)
 class ProfileBank:

@@ -24,8 +24,6 @@ from bot_orch.transport.geometries.ground_cost import CostLabels
 from bot_orch.transport.geometries.labels import LabelGeometry, OrderedLabels, ZeroOneLabels
 from bot_orch.transport.geometries.scores import Scores
 
-__all__ = ["barycenter", "mixture", "rule"]
-
 _TIE = 1e-12  # weights that sum to 1/2 up to rounding count as 1/2
 
 

@@ -23,8 +23,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.rng import generator
 from bot_orch.transport.geometries.base import Geometry, LinearGeometry
 
-__all__ = ["DriftMonitor"]
-
 
 @dataclass(frozen=True)
 class DriftMonitor:

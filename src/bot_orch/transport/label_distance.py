@@ -8,8 +8,6 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["check_ground_cost", "is_zero_one", "label_distance", "total_variation", "transport_plan_cost"]
-
 
 def total_variation(p: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
     """W under 0-1 cost, closed form: half the L1 distance. Broadcasts over leading dimensions.

@@ -14,8 +14,6 @@ from bot_orch.checks import check_array, check_count
 from bot_orch.errors import InvalidInputError
 from bot_orch.types import Measure
 
-__all__ = ["Cloud", "Gaussian", "Labels", "Samples", "measure_from_dict", "require"]
-
 _MOST_LABELS = 10**8
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # tolerance per entry for a sum of one
 

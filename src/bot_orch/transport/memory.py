@@ -12,8 +12,6 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Memory"]
-
 
 @dataclass(frozen=True, slots=True)
 class Memory:

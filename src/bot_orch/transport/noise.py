@@ -12,8 +12,6 @@ from bot_orch.transport.geometries.labels import LabelGeometry
 from bot_orch.transport.geometries.scores import Scores
 from bot_orch.transport.quantiles import cosine_levels, level_widths
 
-__all__ = ["SMALL", "noise"]
-
 _FOLD = float(np.sqrt(2.0 / np.pi))  # E|Z| for a standard normal Z
 SMALL = 0.8
 Triple = tuple[Floats, Floats, Floats]

@@ -18,8 +18,6 @@ import numpy as np
 
 from bot_orch.arrays import Floats, Ints
 
-__all__ = ["cell_means", "cosine_levels", "level_widths", "sample_cell_means", "window_plan"]
-
 
 @lru_cache(maxsize=64)
 def cosine_levels(cells: int) -> Floats:

@@ -17,8 +17,6 @@ from bot_orch.transport.memory import Memory
 from bot_orch.transport.stores import age_weights, digest_push
 from bot_orch.types import Measure
 
-__all__ = ["Barycenter"]
-
 
 @dataclass(frozen=True)
 class Barycenter:

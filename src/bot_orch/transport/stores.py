@@ -19,8 +19,6 @@ from bot_orch.transport.memory import Memory
 from bot_orch.transport.quantiles import sample_cell_means
 from bot_orch.transport.vectors import push_window
 
-__all__ = ["DigestStore", "LinearStore", "PointStore", "ProfileStore", "WindowStore", "digest_push", "store_for"]
-
 
 class ProfileStore(Protocol):
     """Arrays of a profile and their update rule."""

@@ -32,8 +32,6 @@ from bot_orch.transport.geometries.labels import LabelGeometry
 from bot_orch.transport.geometries.scores import Scores
 from bot_orch.transport.noise import SMALL, noise
 
-__all__ = ["Distances", "confidence"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distances:

@@ -7,8 +7,6 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.transport.quantiles import cell_means, window_plan
 
-__all__ = ["l1", "l2", "push_window"]
-
 
 def l1(bank: Floats, reference: Floats) -> Floats:
     """Sum of absolute differences over the last axis."""

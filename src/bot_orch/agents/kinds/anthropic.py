@@ -16,8 +16,6 @@ from bot_orch.agents.replies import Accumulator, accumulate, asks_for_counts, lo
 from bot_orch.agents.tokens import prompt_tokens
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["AnthropicRunner", "AnthropicSettings", "chat_from_message", "message_request"]
-
 FINISH: Mapping[str, str] = {
     "end_turn": "stop",
     "stop_sequence": "stop",

@@ -18,23 +18,6 @@ from bot_orch.errors import InvalidInputError, UnknownAgentError
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Decision, Outcome, Task
 
-__all__ = [
-    "Function",
-    "Judge",
-    "Verdict",
-    "argument_of",
-    "ask",
-    "ask_within",
-    "check_function",
-    "check_sync",
-    "ending_of",
-    "is_async",
-    "noting",
-    "outcome_of",
-    "takes_text",
-    "unfit_argument",
-]
-
 Function = Callable[[Task], Any] | Callable[[str], Any]
 _TEXTS = ("text", "prompt")
 Verdict = float | Outcome | None

@@ -13,8 +13,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.replies import in_one_piece
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["HumanAnswer", "HumanQueue", "HumanRunner", "HumanSettings"]
-
 _LONGEST = 1_000_000  # of a request: a ticket is written to the log and shown on a page
 
 

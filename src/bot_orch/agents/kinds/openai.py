@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from bot_orch.agents.connection import Lookup
 
-__all__ = ["EventReader", "OpenAIRunner", "OpenAISettings", "as_variant", "retry_after_s"]
-
 _OURS = frozenset({"model", "messages", "stream"})
 _ERROR_BODY_BYTES = 16_384
 _ERROR_BODY_S = 1.0

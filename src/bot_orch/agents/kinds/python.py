@@ -20,8 +20,6 @@ from bot_orch.agents.limits import Limits
 from bot_orch.agents.replies import in_one_piece, reply_from_value
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["PythonRunner", "PythonSettings", "load_function"]
-
 
 @dataclass(frozen=True, slots=True)
 class PythonSettings:

@@ -16,8 +16,6 @@ from bot_orch.agents.tokens import prompt_tokens
 from bot_orch.errors import InvalidInputError
 from bot_orch.rng import generator
 
-__all__ = ["SimulatedRunner", "SimulatedSettings"]
-
 _LONG = 20_000
 _GOOD: Mapping[str, float] = MappingProxyType({"good": 1.0})
 

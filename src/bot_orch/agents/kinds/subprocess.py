@@ -18,8 +18,6 @@ from bot_orch.agents.replies import in_one_piece, load_json, reply_from_value, r
 from bot_orch.agents.writing import encode
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["SubprocessRunner", "SubprocessSettings"]
-
 _PIECE = 65_536
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 _NO_ENV: Mapping[str, str] = MappingProxyType({})

@@ -22,8 +22,6 @@ import numpy as np
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 from bot_orch.core.alignment.gaps import see_value
 
-__all__ = ["Audits"]
-
 # Prior variances: common part, part per unit of distance, own part. The common part is small: one cheat would otherwise
 # make agents that were not audited yet look biased, and those are then never chosen and never audited.
 _COMMON, _SLOPE, _OWN = 0.05**2, 0.3**2, 0.4**2

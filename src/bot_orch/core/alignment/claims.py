@@ -16,8 +16,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.transport.measures import Labels
 from bot_orch.types import Measure, Task
 
-__all__ = ["claim_of", "claims_of"]
-
 
 def claim_of(profile: Measure | None) -> float:
     """The claim of a profile: its largest probability; NaN without a profile and for other kinds of measures.

@@ -16,8 +16,6 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema
 from bot_orch.core.alignment.units import Relative, closest_share
 
-__all__ = ["AutoLambda"]
-
 _PSEUDO_AGENTS = 2.0  # weight, in agents, of the prior that shrinks the budget while few agents are known
 _QUICK, _STEEP = 30.0, 10.0  # below lambda = 10, an excess of 1 / 30 already gives the full step
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 
-__all__ = ["starving", "with_comparison"]
-
 _ENOUGH = 10.0  # accepted outputs: of an agent to lead, of the others to make a reference
 _TRIES = 40.0  # outputs of the others after which their acceptance is what it is
 _SHARE = 0.5  # the expected cost does not depend on it, only the number of rounds

@@ -10,8 +10,6 @@ from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, finite_r
 from bot_orch.core.alignment.units import in_units
 from bot_orch.transport.geometries.base import Geometry
 
-__all__ = ["Gaps", "see_value"]
-
 _Z = 1.645  # one-sided 95 %
 _USUAL_SPREAD = 0.25  # in units: lower bound on the prior standard deviation of gaps
 _SMALL = 0.8  # small-sample correction of the normal approximation, in units of spread / n

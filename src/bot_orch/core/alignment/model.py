@@ -33,8 +33,6 @@ from bot_orch.transport.memory import Memory
 from bot_orch.transport.uncertainty import Distances
 from bot_orch.types import Measure, Outcome
 
-__all__ = ["Alignment", "GivenDistances", "Units", "Watch"]
-
 Parts = dict[str, Arrays]
 Units = Literal["reference", "native"]
 _DUE = 256  # references kept for tasks without an outcome

@@ -18,8 +18,6 @@ from bot_orch.transport.memory import Memory
 from bot_orch.transport.reference import Barycenter
 from bot_orch.types import Measure
 
-__all__ = ["Reference", "ReferenceSource", "check_spec", "fill_missing", "leave_one_out_mean"]
-
 ReferenceSource = Literal["task", "fixed", "tasks", "accepted", "agent"]
 _SOURCES: tuple[ReferenceSource, ...] = ("task", "fixed", "tasks", "accepted", "agent")
 _FEW, _ENOUGH = 10.0, 10.0

@@ -15,8 +15,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.transport.geometries.base import Geometry
 from bot_orch.transport.noise import noise
 
-__all__ = ["Relative", "closest_share", "in_units", "own_variability", "settled_unit"]
-
 _ROOM = 4.0  # for references with little variability: the unit, as a multiple of the closest eighth's distance
 _RELATIVE_TOLERANCE = 1e-9  # a unit below this fraction of the mean distance counts as zero
 

@@ -15,8 +15,6 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.survival.kaplan_meier import hazard_of, incidence, number_at_risk, product_limit
 
-__all__ = ["BINS", "CompletionLaw", "bin_of", "law_of", "place_in_bin", "shrunk"]
-
 BINS = 32
 _FIRST_S = 0.02
 _LOG_RATIO = math.log(1.6)

@@ -32,15 +32,6 @@ from bot_orch.core.completion.law import BINS, CompletionLaw, bin_of, law_of, sh
 from bot_orch.survival.causes import Cause, cause_of
 from bot_orch.types import Outcome
 
-__all__ = [
-    "FAILED",
-    "UNTIMED_REASONS",
-    "Completion",
-    "Exit",
-    "OutcomeEffect",
-    "OutcomeMeaning",
-]
-
 #: ``reward``: a lesson as given. ``zero``: a lesson of zero. ``silence``: a share of one. ``time``: no reward yet.
 OutcomeMeaning = Literal["reward", "zero", "silence", "time"]
 

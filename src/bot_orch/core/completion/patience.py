@@ -20,8 +20,6 @@ from bot_orch.arrays import Arrays, Bools, Floats
 from bot_orch.core.completion.law import BINS, CompletionLaw, bin_of, law_of, place_in_bin, shrunk
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["KAPPA", "PATIENCE_RULES", "SHARES", "PatienceRule", "completed_shares", "patience_share"]
-
 PatienceRule = Literal["learned", "half"]
 PATIENCE_RULES: tuple[PatienceRule, ...] = ("learned", "half")
 #: Shares of the time left that are compared; 1 leaves nothing for another agent.

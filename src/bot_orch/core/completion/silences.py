@@ -11,8 +11,6 @@ from bot_orch.arrays import nan_for_null, null_for_nan
 from bot_orch.core.completion.model import OutcomeEffect
 from bot_orch.types import Decision, RandomKey, Terms
 
-__all__ = ["PROVISIONAL", "REMEMBERED", "Silence", "remember", "silence_from_dict", "silence_to_dict"]
-
 #: How many decisions without a reward, and with a provisional one, are kept; the oldest is forgotten first.
 REMEMBERED, PROVISIONAL = 1024, 4096
 

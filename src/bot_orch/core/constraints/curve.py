@@ -20,8 +20,6 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 
-__all__ = ["GRID", "Multiplier", "Step"]
-
 #: Multipliers per unit of usage, from 0; nine per decade.
 GRID: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-8.0, 3.0, 100)])
 GRID.flags.writeable = False

@@ -9,19 +9,6 @@ from typing import Any, ClassVar
 from bot_orch.checks import check_count, check_number, is_number
 from bot_orch.errors import InvalidInputError, require_type
 
-__all__ = [
-    "Budget",
-    "Capacity",
-    "Constraint",
-    "Deadline",
-    "FirstToken",
-    "Objective",
-    "Quality",
-    "as_constraints",
-    "constraint_from_spec",
-    "constraint_to_spec",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Objective:

@@ -28,8 +28,6 @@ from bot_orch.core.pipeline import Draw, chosen
 from bot_orch.numerics.choice import argmax_ties, mixed_draw
 from bot_orch.policies.base import Choice, Policy, Situation
 
-__all__ = ["Means", "Pacing", "PacingPlan", "Used", "paced"]
-
 _CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
 _DEBT, _LARGE = 5.0, 10.0  # beyond this debt, no call that costs the allowance of more than ten tasks
 _FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use

@@ -8,8 +8,6 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, widened
 
-__all__ = ["Prices", "forgetful_add"]
-
 _PSEUDO_OUTCOMES = 2.0
 _FEW_OUTCOMES = 0.25  # weight of a price where a limit counts on the means: one outcome says more
 _RIDGE = 1.0

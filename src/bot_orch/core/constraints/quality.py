@@ -20,8 +20,6 @@ from scipy.special import ndtr, ndtri
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 
-__all__ = ["Frugality", "QualityPlan", "Selection", "cheapest_good_enough"]
-
 _MEMORY = 600.0  # outcomes of an agent that is asked all the time that count; a random walk of mean rewards
 _NOISE, _NOISE_OUTCOMES, _NOISE_MEMORY = 0.2, 5.0, 500.0  # variance of a reward before outcomes, and its weight
 _LEAST_NOISE = 1e-4

@@ -9,8 +9,6 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.core.constraints.prices import forgetful_add
 
-__all__ = ["Lates", "Seconds", "lateness"]
-
 _PSEUDO_OUTCOMES = 2.0
 
 

@@ -14,8 +14,6 @@ from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
 from bot_orch.types import Answer, Task
 
-__all__ = ["Evaluations", "as_evaluations", "check_tasks", "label_number", "with_answers"]
-
 #: What a table may say of the answers of agents.
 _ANSWERS = ("signal", "check", "label", "key", "cost_usd")
 _LABELS = "pass a whole number or a text per row and agent, None where missing"

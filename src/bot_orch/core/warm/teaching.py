@@ -18,8 +18,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.types import Task
 
-__all__ = ["WarmPolicy", "encoded_tasks", "fit_features", "most_lessons", "row_lessons", "teach"]
-
 #: Lessons per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
 _UNTESTED = 20.0
 #: Lessons per agent, and over all agents: the larger of the two counts. A lesson takes some 150 us.

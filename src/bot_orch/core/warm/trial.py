@@ -11,8 +11,6 @@ from bot_orch.arrays import Arrays, Field, Floats, Schema
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.registry import register_policy
 
-__all__ = ["WarmStart"]
-
 #: Squared prediction error by which the warm state may fall behind over all agents; log(M) / 2 more for one of M
 #: agents. With rewards in [0, 1] and right predictions exp(-2 * lead) is a supermartingale, so a right warm start is
 #: dropped with probability 2 exp(-2 * 1.5) at most.

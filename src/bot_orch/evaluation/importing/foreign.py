@@ -11,8 +11,6 @@ from typing import Any
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["SUCCESS", "Foreign", "ImportOptions", "ImportPlace", "Reader", "parse_json"]
-
 #: The value of ``--reward`` that makes a completed call worth 1 and a failed one 0.
 SUCCESS = "success"
 _TRUE, _FALSE = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no"}

@@ -14,8 +14,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.importing.foreign import SUCCESS, Foreign, ImportOptions, ImportPlace, Reader
 from bot_orch.evaluation.importing.tables import json_records
 
-__all__ = ["read_langfuse", "read_litellm"]
-
 _LITELLM = (
     *("request_id", "id", "model", "status", "response_cost", "spend", "startTime", "endTime", "metadata"),
     *("exception", "error_str", "call_type", "response_time", "session_id", "model_group"),

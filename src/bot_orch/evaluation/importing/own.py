@@ -18,8 +18,6 @@ from bot_orch.log.events import encode_event, event_type
 from bot_orch.log.log import Row
 from bot_orch.types import COLUMNS
 
-__all__ = ["event_rows_of"]
-
 R = TypeVar("R")
 _REMEDY = "pass a file that 'bot-orch export --events' of this release wrote"
 

@@ -10,8 +10,6 @@ from typing import Any
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.importing.foreign import SUCCESS, Foreign, ImportOptions, ImportPlace, Reader, parse_json
 
-__all__ = ["TABLE_COLUMNS", "json_records", "lines_of", "read_csv", "read_jsonl"]
-
 #: Columns that are read by these names; ``agent`` is needed.
 TABLE_COLUMNS = (
     *("agent", "reward", "propensity", "propensities", "eligible", "features", "decision_id", "task_id", "kind", "by"),

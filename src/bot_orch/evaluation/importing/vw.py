@@ -10,8 +10,6 @@ from typing import Any
 from bot_orch.evaluation.importing.foreign import Foreign, ImportOptions, ImportPlace, Reader
 from bot_orch.evaluation.importing.tables import lines_of
 
-__all__ = ["read_vw"]
-
 _LABEL = "write action:cost:probability"
 
 

@@ -21,8 +21,6 @@ from bot_orch.log.events import encode_event
 from bot_orch.log.log import Log, Row
 from bot_orch.types import COLUMNS, Outcome, Task
 
-__all__ = ["SOURCES", "ImportSummary", "import_log"]
-
 _Read = Callable[[Path, ImportOptions, Reader], Iterator[Foreign]]
 _READERS: dict[str, _Read] = {
     "csv": read_csv,

@@ -32,8 +32,6 @@ from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.transport.measures import Labels
 from bot_orch.types import Answer, Outcome, Task
 
-__all__ = ["AnswerSide", "RowAnswers", "has_answers", "play_round", "read_answers", "run_answers"]
-
 _ARRAYS = ("signal", "answer", "check")
 _LEVELS = np.arange(0.0, 1.0, 0.05)  # quantiles of a chain's threshold
 

@@ -17,8 +17,6 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.sqlite.log import SqliteLog, connect, watch
 from bot_orch.log.verification import replay
 
-__all__ = ["CopyCheck", "back_up", "copy_log", "verify"]
-
 _GROUP = 1000
 _SqlLog = SqliteLog | PostgresLog
 _Progress = Callable[[int, int], None]

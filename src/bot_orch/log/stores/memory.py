@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from bot_orch.log.log import Log, LogConflictError, Row, Snapshot
 
-__all__ = ["MemoryLog"]
-
 
 class MemoryLog(Log):
     """Rows in a list; gone with the process.

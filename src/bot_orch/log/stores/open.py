@@ -14,8 +14,6 @@ from bot_orch.log.stores.postgres.rewrite import check_unused
 from bot_orch.log.stores.sqlite.lock import check_names
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-__all__ = ["check_database", "is_url", "open_file", "open_log", "open_unused", "open_url", "open_whole"]
-
 _SCHEMES = ("postgres", "postgresql")
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from bot_orch.log.log import ArchiveRecord, Log, Row, Snapshot
 
-__all__ = ["BATCH", "SqlLog", "queries", "schema_script"]
-
 BATCH = 1000
 
 

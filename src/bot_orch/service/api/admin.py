@@ -15,8 +15,6 @@ from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 
-__all__ = ["agents", "drain", "kill_switch", "live", "metrics", "ready", "reload", "reset", "resume", "state"]
-
 #: Topic of the note that an agent was reset.
 RESET = "agent.reset"
 

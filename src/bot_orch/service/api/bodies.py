@@ -10,36 +10,6 @@ from msgspec import Meta
 from bot_orch.core.teams import CombineRule
 from bot_orch.service.config.settings import Scope, Tag
 
-__all__ = [
-    "AgentView",
-    "AnswerBody",
-    "AttemptView",
-    "ChatAside",
-    "ChatHints",
-    "DecisionRequest",
-    "DecisionView",
-    "Explanation",
-    "FeedbackRequest",
-    "FeedbackView",
-    "KillSwitchRequest",
-    "LimitView",
-    "ObjectiveView",
-    "OutcomeReport",
-    "OutcomeView",
-    "ReloadView",
-    "RequestBody",
-    "ResponseView",
-    "RouterView",
-    "SessionView",
-    "SpendLineView",
-    "SpendView",
-    "StateView",
-    "TaskBody",
-    "TaskRequest",
-    "TaskView",
-    "TermsView",
-]
-
 Name = Annotated[str, Meta(max_length=256)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
 Share = Annotated[float, Meta(ge=0, le=1)]

@@ -30,20 +30,6 @@ from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
 from bot_orch.types import TERMS, Answer
 
-__all__ = [
-    "KeySpace",
-    "attempt_view",
-    "check_in_log",
-    "create",
-    "decision_view",
-    "explain",
-    "idempotency_key",
-    "key_archived",
-    "may_see",
-    "record_of",
-    "session_of",
-]
-
 _LONGEST_KEY = 256
 
 

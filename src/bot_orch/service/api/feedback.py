@@ -22,8 +22,6 @@ from bot_orch.service.storage.groups import Group, Known
 from bot_orch.service.web.endpoint import Request
 from bot_orch.types import Outcome, check_reason
 
-__all__ = ["create", "learn"]
-
 _EARLY = 10_000  # reports of one tenant that wait for their decision
 _MOST_CREDITED = 1000
 _encoder = msgspec.json.Encoder(order="deterministic")

@@ -11,8 +11,6 @@ from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.web.endpoint import Request, RouteSpec
 from bot_orch.service.web.keys import KEY_PATH, active, created, revoked
 
-__all__ = ["KEY_ROUTES"]
-
 _DAY_US = 86_400_000_000
 _PLACE = "/v1/admin/keys"
 

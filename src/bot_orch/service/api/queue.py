@@ -21,8 +21,6 @@ from bot_orch.service.queue.rules import Person, PersonReply, QueueError, person
 from bot_orch.service.queue.views import QueueView, TicketView
 from bot_orch.service.web.endpoint import Handler, Request, RouteSpec
 
-__all__ = ["QUEUE_ROUTES"]
-
 Text = Annotated[str, Meta(max_length=200_000)]
 Index = Annotated[int, Meta(ge=0, le=1000)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]

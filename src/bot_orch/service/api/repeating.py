@@ -10,9 +10,8 @@ from bot_orch.service.api.decisions import KeySpace, idempotency_key
 from bot_orch.service.problems import Reply
 from bot_orch.service.repeats import KeptAnswer, Repeats
 from bot_orch.service.runtime import digest_of
-from bot_orch.service.web.endpoint import Handler, Request, StreamedReply
-
-__all__ = ["CACHED", "REPLAYED", "answer_cached", "answer_once"]
+from bot_orch.service.web.endpoint import Handler, Request
+from bot_orch.service.web.messages import StreamedReply
 
 #: Header of an answer that was given before.
 REPLAYED = "idempotent-replayed"

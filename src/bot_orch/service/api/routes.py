@@ -11,8 +11,6 @@ from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.judging.views import JudgeView
 from bot_orch.service.web.endpoint import Handler, RouteSpec
 
-__all__ = ["API_ROUTES", "ROUTES"]
-
 
 def _on_agent(action: str, handler: Handler, summary: str) -> RouteSpec:
     """A route for operators that acts on an agent."""

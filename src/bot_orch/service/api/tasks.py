@@ -34,8 +34,6 @@ from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.groups import Known
 from bot_orch.service.web.endpoint import Request
 
-__all__ = ["create", "resume", "show"]
-
 _log = logging.getLogger("bot_orch.tasks")
 _OPEN_TASKS = 10_000  # of one tenant
 

@@ -7,8 +7,6 @@ from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.operations.tracing import CURRENT
 from bot_orch.service.web.endpoint import Request
 
-__all__ = ["REQUEST_ID", "trace_headers"]
-
 REQUEST_ID = "x-request-id"
 _PASSED_ON = ("traceparent", "tracestate", REQUEST_ID, BETA)
 _LONGEST = 512

@@ -28,8 +28,6 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.router_selection import ROUTER_PATH
 
-__all__ = ["judges", "objective", "routers", "spending"]
-
 _LATEST_US = 253_402_300_799_000_000  # the end of the year 9999
 _VIEWS = msgspec.json.Decoder(list[RouterView])
 

@@ -26,25 +26,6 @@ from bot_orch.service.problems import Problem
 if TYPE_CHECKING:
     from bot_orch.service.cluster.front import Owners
 
-__all__ = [
-    "ANY",
-    "MOVED_HEADER",
-    "PASSED",
-    "ROUTER_HEADER",
-    "WHOLE_PATH",
-    "Directory",
-    "Elsewhere",
-    "Exchange",
-    "Forwarder",
-    "Member",
-    "PeerAnswer",
-    "alone",
-    "broken",
-    "moved",
-    "no_owner",
-    "process_name",
-]
-
 _log = logging.getLogger("bot_orch.cluster")
 _OF_ONE_HOP = frozenset(
     {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"proxy-connection"}

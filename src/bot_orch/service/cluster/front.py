@@ -42,8 +42,6 @@ from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rounds import AnswerFrame
 from bot_orch.service.routing.steps import SURE, confidence, with_logprobs, with_note, without_logprobs
 
-__all__ = ["CarriedRound", "OwnedHereError", "Owners", "carries", "sees_text"]
-
 _log = logging.getLogger("bot_orch.cluster")
 _CONNECT_S, _LOOK_S = 2.0, 0.1
 _NEVER = BreakerSettings(failures=1_000_000_000)

@@ -18,8 +18,6 @@ from bot_orch.clock import Clock
 from bot_orch.log.stores.postgres.connect import LogUnavailableError
 from bot_orch.log.stores.postgres.leases import Claimed, LeaseTable, LeaseView
 
-__all__ = ["Beat", "HeartbeatThread", "elapsed_s"]
-
 _log = logging.getLogger("bot_orch.cluster")
 T = TypeVar("T")
 

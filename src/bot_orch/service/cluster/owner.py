@@ -33,8 +33,6 @@ from bot_orch.service.problems import Problem, problem_of
 from bot_orch.service.routing.rounds import Round, round_of
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["RoundServer"]
-
 _log = logging.getLogger("bot_orch.cluster")
 _INHERIT_S, _LOOK_S = 10.0, 0.05
 

@@ -34,8 +34,6 @@ from bot_orch.service.config import Config
 from bot_orch.service.problems import Problem
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["LoadMeter", "OwnerCluster"]
-
 _log = logging.getLogger("bot_orch.cluster")
 _LEASE, _SERVE, _BEAT, _SETTLE = 0.6, 0.5, 0.1, 0.5  # in lease_s: lease, own deadline, beats, least stay of a router
 _LONGEST_BEAT_S = 1.0

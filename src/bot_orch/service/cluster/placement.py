@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-__all__ = ["IDLE", "RouterLoad", "place"]
-
 IDLE = 0.01  #: Weight of a router without traffic, in processors: idle routers are spread by number.
 _MARGIN = 0.1  # difference between the busiest and the least busy, relative to the busiest, that is left alone
 _WORTH = 0.25  # a router moves only if so much of its weight is taken off the busiest process

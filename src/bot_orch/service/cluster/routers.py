@@ -22,8 +22,6 @@ from bot_orch.service.web.app import mount_router, mount_routers, served
 from bot_orch.service.web.endpoint import Site
 from bot_orch.service.web.router_selection import ROUTER_PATH
 
-__all__ = ["Cluster", "Routers", "begin"]
-
 _LOOK_S = 0.02
 _CALLS_S, _TASKS_S = 1.0, 5.0  # for calls to end before another process takes their router; tasks end in the log
 

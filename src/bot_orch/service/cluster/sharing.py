@@ -17,8 +17,6 @@ import msgspec
 from bot_orch.service.cluster.routers import Cluster
 from bot_orch.service.operations.usage import SharedUse, TokenUsage
 
-__all__ = ["MOST_BYTES", "UsageSharing"]
-
 _log = logging.getLogger("bot_orch.cluster")
 MOST_BYTES = 7000
 """Of a message: a notification of PostgreSQL has less than 8000."""

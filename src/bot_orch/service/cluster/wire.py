@@ -27,24 +27,6 @@ from bot_orch.service.routing.rounds import ChatTask
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Measure
 
-__all__ = [
-    "FROM_FRONT",
-    "FROM_OWNER",
-    "Begin",
-    "Call",
-    "Cancel",
-    "Done",
-    "Failed",
-    "First",
-    "Go",
-    "Hello",
-    "Inherit",
-    "MessageConnection",
-    "Moved",
-    "Refused",
-    "Stop",
-]
-
 _OF_FAILURES = ("started", "status", "retry_after_s", "elapsed_s", "first_byte_s", "raw", "attempts")
 _LENGTH = 4
 _MOST_QUIET = 5  # seconds

@@ -26,8 +26,6 @@ from bot_orch.service.cluster.owner import RoundServer
 from bot_orch.service.cluster.routers import Cluster, Routers
 from bot_orch.service.config import Config
 
-__all__ = ["MOST_WORKERS", "Worker", "WorkerCluster", "serve_workers"]
-
 _log = logging.getLogger("bot_orch.workers")
 MOST_WORKERS = 64
 _HEEDED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}

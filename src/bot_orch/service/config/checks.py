@@ -19,8 +19,6 @@ from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.connect import split
 from bot_orch.service.config.settings import AgentConfig, Config, TenantConfig
 
-__all__ = ["SEE_SETTINGS", "check_config", "check_numbers", "invalid", "named", "taken_by_others"]
-
 #: Where all settings are, with or without the documentation.
 SEE_SETTINGS = "see the settings in: bot-orch validate --schema"
 

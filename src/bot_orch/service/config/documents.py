@@ -18,15 +18,6 @@ from bot_orch.service.config.reading import expanded, load_config, parsed, place
 from bot_orch.service.config.settings import Config
 from bot_orch.strict import read_text
 
-__all__ = [
-    "LOCAL",
-    "ConfigFile",
-    "differences",
-    "digest_of_document",
-    "named_all",
-    "revision_of",
-]
-
 #: Settings of one process; all others are shared.
 LOCAL = (
     "revision",

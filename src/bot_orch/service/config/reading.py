@@ -19,8 +19,6 @@ from bot_orch.service.config.checks import check_config, check_numbers, invalid,
 from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
 from bot_orch.strict import parse_yaml, read_text
 
-__all__ = ["check_keys", "expanded", "load_config", "parse_config", "parsed", "placed", "typed", "variables_in"]
-
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(
     r"(?:[._-]|(?<=api))(tokens?|(key|secret|password|passwd|passphrase|authorization|credential)s?(\[\d+\])*)$",

@@ -14,8 +14,6 @@ from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link
 from bot_orch.service.web.terms import number
 
-__all__ = ["SORTS", "AgentRow", "agent_rows", "agents_head", "agents_part", "agents_table", "swatch"]
-
 _COLORS, _STYLES = 8, 7
 _TONES = {"closed": "good", "half_open": "warn", "open": "bad"}
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 
-__all__ = ["OTHERS", "Bucket", "BucketSeries", "BucketView", "NamedSums", "Names"]
-
 OTHERS = "(others)"
 _MOST_NAMES = 100
 _WIDTHS_S = (1, 10, 120, 1800, 21600)  # with 720 of each: 12 minutes, 2 hours, a day, 15 days, half a year

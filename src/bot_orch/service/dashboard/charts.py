@@ -14,8 +14,6 @@ from bot_orch.service.dashboard.regret import regret_line
 from bot_orch.service.dashboard.timeline import Ended, Timeline
 from bot_orch.survival.kaplan_meier import completion_survival, life_table
 
-__all__ = ["chart_data", "complete", "survival_steps"]
-
 _WINDOW = 15
 _FEWEST = 3
 _MOST_STEPS = 80

@@ -15,8 +15,6 @@ from bot_orch.service.web.pages import Safe, document, html, join, moment, rende
 from bot_orch.service.web.paging import link
 from bot_orch.service.web.terms import number, terms_table
 
-__all__ = ["decision_page"]
-
 
 async def decision_page(request: Request) -> Reply:
     """``GET /decisions/{id}``."""

@@ -13,8 +13,6 @@ from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 from bot_orch.service.dashboard.timeline import Recent, outcome_words
 
-__all__ = ["DecisionPage", "decisions_page"]
-
 _STEP = 500
 _MOST_READ = 50_000
 

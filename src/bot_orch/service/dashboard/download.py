@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
-__all__ = ["CHARTS", "chart_rows", "csv_text"]
-
 CHARTS = {
     "share": "share",
     "propensity": "propensity",

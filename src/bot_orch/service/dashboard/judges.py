@@ -10,8 +10,6 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.terms import number
 
-__all__ = ["judges_part", "judges_table"]
-
 _NONE = Safe('<p class="muted">Nothing was judged yet. <code>judges</code> in the configuration names judges.</p>')
 _TABLE = (
     '<table class="cards"><thead><tr><th scope="col">Judge</th><th scope="col">Agent</th><th scope="col">Values</th>'

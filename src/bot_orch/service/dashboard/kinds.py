@@ -8,8 +8,6 @@ from bot_orch.service.dashboard.buckets import OTHERS, NamedSums
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link
 
-__all__ = ["kind_counts", "kinds_part"]
-
 _SHOWN = 24
 _KIND = '<li><a href="{href}"{current}>{kind} <small>{count}</small></a></li>'
 _UNNAMED = "<li><span>{kind} <small>{count}</small></span></li>"

@@ -16,8 +16,6 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join, moment
 from bot_orch.service.web.terms import number
 
-__all__ = ["alarms_part", "decisions_part", "tiles_part"]
-
 _ALARMS_SHOWN = 6
 _LONGEST_TASK = 40
 _TILE = '<div class="tile"><dt>{name}</dt><dd>{value}<small>{unit}</small></dd></div>'

@@ -24,8 +24,6 @@ from bot_orch.numerics.hull import upper_hull
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.regret import Offer, comparable
 
-__all__ = ["PLANE", "Plane", "PlanePoint", "hull_at", "plane_of", "plane_sums", "plane_table"]
-
 #: Rows of what a rewarded decision says: the doubly robust reward of every agent; and of the chosen one w = 1 / p,
 #: w c, v = (1 - p) / p^2, v c, v c^2 with its dollars c, the reward, the dollars, 1.
 PLANE = ("dr_reward", "weight", "weight_usd", "spread", "spread_usd", "spread_usd2", "earned", "spent", "drawn")

@@ -25,8 +25,6 @@ from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.terms import number
 from bot_orch.types import Task
 
-__all__ = ["PromptKind", "prompt_kinds", "prompts_part"]
-
 _AGENTS_SHOWN = 3
 _RARE = 0.02  # share of the requests below which kinds are one row
 _CARD = (

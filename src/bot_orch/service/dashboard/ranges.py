@@ -11,8 +11,6 @@ from bot_orch.service.problems import Problem
 from bot_orch.service.web.pages import Safe, html, join, render
 from bot_orch.service.web.paging import link
 
-__all__ = ["TimeRange", "parse_range", "range_part"]
-
 _UNITS_S = {"m": 60, "h": 3600, "d": 86400}
 _PRESETS = (("15m", "15 min"), ("1h", "1 h"), ("6h", "6 h"), ("24h", "24 h"), ("7d", "7 days"), ("all", "all"))
 _DEFAULT = "24h"

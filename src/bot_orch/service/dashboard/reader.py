@@ -12,8 +12,6 @@ from bot_orch.log.ids import tenant_of
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["TimelineReader"]
-
 _HISTORY = 200_000
 _AT_ONCE = 5_000
 _COUNTED_AT_ONCE = 50_000

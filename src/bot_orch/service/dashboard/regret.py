@@ -27,8 +27,6 @@ import numpy as np
 from bot_orch.arrays import Bools, Floats
 from bot_orch.service.dashboard.buckets import Bucket
 
-__all__ = ["DIFFERENCES", "Offer", "RegretEstimate", "Rewards", "best_agent", "comparable", "regret_line"]
-
 _FEWEST = 10  # decisions that an agent must have been drawable in; a standard error of fewer says nothing
 _PRIOR_VARIANCE = 0.25  # of a reward in [0, 1] of which nothing is known, counted like one reward
 _RECENT = 50.0  # rewards of an agent that make up its mean

@@ -33,8 +33,6 @@ from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, page, render, reply
 from bot_orch.service.web.paging import link, step
 
-__all__ = ["dashboard_pages"]
-
 _RECENT_SHOWN = 12
 _PER_PAGE = 50
 _KNOWN_FIELDS = ("last", "from", "to", "kind", "sort", "agents")

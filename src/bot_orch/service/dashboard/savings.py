@@ -13,8 +13,6 @@ from bot_orch.service.dashboard.prompts import prompt_kinds, prompts_part
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html
 
-__all__ = ["SavingsCards"]
-
 _NEWEST = 20_000  # events that are read; about a quarter of a millisecond for each decision
 _FRESH_US = 60_000_000
 _CARD = (

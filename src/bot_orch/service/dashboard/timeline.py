@@ -23,8 +23,6 @@ from bot_orch.service.dashboard.regret import DIFFERENCES, Offer, Rewards
 from bot_orch.survival.causes import REASONS, Cause
 from bot_orch.transport.drift import DriftMonitor
 
-__all__ = ["Alarm", "Ended", "Recent", "Timeline", "outcome_words"]
-
 _KEPT_TIMES = 400
 _KEPT_DECISIONS = 60
 _MOST_PENDING = 20_000

@@ -19,8 +19,6 @@ from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
 from bot_orch.service.doctor.machine import CheckFinding, failed, ok, warning
 
-__all__ = ["EndpointProbe", "ProbeResult", "ask", "ask_all", "endpoint_findings", "endpoints_in", "models_url"]
-
 _TIMEOUT_S = 10.0
 _SLOW_S = 2.0
 _MOST_BYTES = 4_000_000

@@ -34,8 +34,6 @@ from bot_orch.service.operations.tracing import check_traces
 from bot_orch.service.web.auth import Gate
 from bot_orch.strict import parse_yaml, read_text
 
-__all__ = ["examine", "obstacles"]
-
 _UNKNOWN = "unknown-variable-of-the-environment"
 _SKEW_S = 30.0
 

@@ -24,18 +24,6 @@ from bot_orch.log.stores.open import is_url, open_log
 from bot_orch.log.stores.postgres.connect import check_version, connect, hidden, reaching, split
 from bot_orch.service.config import ListenConfig
 
-__all__ = [
-    "CheckFinding",
-    "DatabaseSeen",
-    "State",
-    "check_folder",
-    "check_port",
-    "failed",
-    "ok",
-    "see_database",
-    "warning",
-]
-
 _LITTLE_BYTES, _LEAST_BYTES = 1_000_000_000, 100_000_000
 _SLOW_S = 0.1
 _WRITES = 5

@@ -10,9 +10,6 @@ from bot_orch.agents.base import CallReply, CallRequest
 from bot_orch.core.events import DecisionMade
 from bot_orch.errors import BotOrchError
 
-__all__ = ["AnswerGiven", "JudgeFailure", "Verdict", "answer_of", "checked_value"]
-
-
 _REASON = 80  # characters
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.service.judges.answer import AnswerGiven, Verdict
 
-__all__ = ["CheckSettings", "RegexCheck", "RegexSettings", "SchemaCheck", "SchemaSettings", "fenced"]
-
 _LONGEST = 2_000  # characters of a message
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 

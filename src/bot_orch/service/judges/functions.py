@@ -13,8 +13,6 @@ from bot_orch.agents.limits import Limits
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, checked_value
 
-__all__ = ["FunctionJudge", "FunctionSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class FunctionSettings:

@@ -15,8 +15,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.log.ids import tenant_of
 from bot_orch.service.judges.answer import AnswerGiven
 
-__all__ = ["ImplicitJudge", "ImplicitSettings"]
-
 _ERROR = re.compile(r"\s*(error|exception|traceback|failed|failure)\b", re.IGNORECASE)
 _FLAGS = ("error", "is_error", "isError")
 _encode = msgspec.json.Encoder(order="sorted").encode

@@ -12,8 +12,6 @@ from bot_orch.agents.guard import Guard
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict
 
-__all__ = ["ModelJudge", "ModelSettings", "read_score"]
-
 _RUBRIC = "How well does the answer do what the request asks for? Correctness comes first, then completeness."
 _FORM = (
     "You grade the answer of an assistant. {rubric}\n"

@@ -17,8 +17,6 @@ from bot_orch.agents.guard import Guard
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure
 
-__all__ = ["OrderBias", "PairwiseJudge", "PairwiseSettings", "read_preference"]
-
 _RUBRIC = "Which answer does better what the request asks for? Correctness comes first, then completeness."
 _FORM = (
     "You compare two answers of assistants to one request. {rubric}\n"

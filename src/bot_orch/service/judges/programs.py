@@ -17,8 +17,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, checked_value
 from bot_orch.service.judges.checks import CheckSettings, fenced
 
-__all__ = ["Program", "ProgramSettings", "UnitTest", "UnitTestSettings", "check_program"]
-
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 _FILE = "{file}"
 _LONGEST = 2_000  # characters of a message

@@ -26,17 +26,6 @@ from bot_orch.service.judges.programs import (
     check_program,
 )
 
-__all__ = [
-    "AT_ONCE",
-    "JUDGE_KINDS",
-    "OWN",
-    "AnswerJudge",
-    "ThumbsSettings",
-    "check_judges",
-    "judge_settings",
-    "make_judge",
-]
-
 #: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
 OWN = "agent"
 _NOT_ASKED = ("thumbs", "implicit", "pairwise")

@@ -14,8 +14,6 @@ from bot_orch.service.judges.models import read_score
 from bot_orch.service.judging.verdicts import report
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["PREFIX", "HumanAudits"]
-
 _log = logging.getLogger("bot_orch.judges")
 #: Prefix of the request that a ticket for an audit belongs to; the rest is the decision's id.
 PREFIX = "audit-"

@@ -11,16 +11,6 @@ from bot_orch.log.log import ARCHIVED, Row, Wanted
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 
-__all__ = [
-    "COMPLETION",
-    "OURS",
-    "answered_by",
-    "completion_of",
-    "credited",
-    "decision_of_completion",
-    "note_completion",
-]
-
 #: Topic of the note that a decision's answer had an id of its agent's.
 COMPLETION = "answer.completion"
 #: Prefix of ids that the gateway gives to chat completions; the rest is the decision's id.

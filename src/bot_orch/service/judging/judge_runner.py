@@ -30,8 +30,6 @@ from bot_orch.service.judging.verdicts import report, thumbs_of
 from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["JudgeRunner", "open_bench"]
-
 _log = logging.getLogger("bot_orch.judges")
 _LONGEST_NAP_S = 1.0
 _MOST = 1_000  # answers that wait

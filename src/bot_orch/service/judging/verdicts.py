@@ -14,8 +14,6 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Outcome
 
-__all__ = ["outranks", "report", "thumbs_of"]
-
 
 def thumbs_of(config: Config) -> str:
     """The judge that callers' reports count as; empty if their reports are final."""

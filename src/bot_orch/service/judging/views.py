@@ -11,8 +11,6 @@ from bot_orch.log.judgements import AUDIT, Judgements, JudgeTally
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["JudgeAgentView", "JudgeView", "judge_views"]
-
 _LEVEL = 0.95
 
 

@@ -10,8 +10,6 @@ import msgspec
 
 from bot_orch.service.config import AgentConfig
 
-__all__ = ["AgentTarget", "ReplyFacts", "request_attributes", "target_of"]
-
 _PROVIDERS = {
     "openai.com": "openai",
     "openai.azure.com": "azure.ai.openai",

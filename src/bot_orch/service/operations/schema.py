@@ -17,8 +17,6 @@ from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
 
-__all__ = ["SCHEMA_FILE", "config_schema"]
-
 SCHEMA_FILE = "bot-orch.schema.json"
 """File name that ``bot-orch init`` writes next to the configuration."""
 

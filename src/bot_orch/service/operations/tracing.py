@@ -22,8 +22,6 @@ from bot_orch.service.config import AgentConfig, TracesConfig
 from bot_orch.service.operations.conventions import AgentTarget, ReplyFacts, request_attributes, target_of
 from bot_orch.types import TERMS
 
-__all__ = ["CURRENT", "RoundTrace", "Traces", "note_attempt", "note_decision", "note_reply"]
-
 _log = logging.getLogger("bot_orch.traces")
 _OPERATIONS = {"/v1/tasks": "invoke_agent", "/v1/embeddings": "embeddings", "/v1/completions": "text_completion"}
 _PASSED_ON = ("traceparent", "tracestate")

@@ -29,8 +29,6 @@ from bot_orch.log.windows import SlidingSum, free_s
 from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
 from bot_orch.service.problems import Problem
 
-__all__ = ["TAGS", "LimitKey", "RouterUsage", "SharedUse", "TokenUsage", "with_tags"]
-
 _MINUTE_S = 60.0
 _MOST_OWNERS = 100_000
 TAGS = b"x-bot-orch-tags"

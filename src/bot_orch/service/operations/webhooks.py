@@ -22,8 +22,6 @@ from typing import Any
 
 from bot_orch.service.config import WebhookConfig
 
-__all__ = ["Webhooks", "signature"]
-
 _log = logging.getLogger("bot_orch.webhooks")
 _MOST_WAITING = 1000
 _TRIES = 5

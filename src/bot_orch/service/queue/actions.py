@@ -13,8 +13,6 @@ from bot_orch.service.queue.state import Ticket
 from bot_orch.service.queue.views import TicketView, ticket_view
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["Action", "find_ticket", "perform", "queue_of", "queue_problem", "show_ticket", "show_tickets"]
-
 
 class Action(StrEnum):
     """Actions of a person."""

@@ -16,8 +16,6 @@ from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, m
 from bot_orch.service.web.paging import link, page_number, paged, pager
 from bot_orch.service.web.terms import terms_table
 
-__all__ = ["queue_pages"]
-
 _ACTIONS = {each.value: each for each in Action if each is not Action.NEXT}
 _ANSWERS = ("answer", "accept", "reject")
 _EXCERPT = 140

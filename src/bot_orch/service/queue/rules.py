@@ -11,23 +11,6 @@ from bot_orch.errors import BotOrchError
 from bot_orch.log.ids import inside, outside, tenant_of
 from bot_orch.service.queue.state import QueueState, Ticket, Topic
 
-__all__ = [
-    "Person",
-    "PersonReply",
-    "QueueError",
-    "QueueSettings",
-    "answer",
-    "claim",
-    "claim_next",
-    "due",
-    "find",
-    "person",
-    "release",
-    "renew",
-    "skip",
-    "undo",
-]
-
 _BEFORE_DEADLINE_US = 250_000
 _STATUS = {"unknown_ticket": 404, "invalid_answer": 422}
 

@@ -19,8 +19,6 @@ from bot_orch.service.queue.state import AUDIT, REF, QueueState, Ticket, Topic, 
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 
-__all__ = ["QueueService", "open_queue"]
-
 _log = logging.getLogger("bot_orch.queue")
 _LONGEST_NAP_S = 1.0
 _RESTART_GRACE_S = 5.0

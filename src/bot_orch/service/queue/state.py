@@ -18,8 +18,6 @@ from typing import Any
 from bot_orch.core.events import Noted
 from bot_orch.log.log import Row
 
-__all__ = ["AUDIT", "LIVE", "REF", "Draft", "Given", "QueueState", "Ticket", "Topic", "WithdrawReason", "fold_queue"]
-
 AUDIT = "audit-"
 """Prefix of the request that a ticket for an audit belongs to; the rest is the decision's id."""
 

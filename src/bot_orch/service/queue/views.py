@@ -9,8 +9,6 @@ from bot_orch.service.queue.rules import Person
 from bot_orch.service.queue.state import AUDIT, Draft, Given, Ticket
 from bot_orch.service.routing.explanation import WhyView, why_view
 
-__all__ = ["DraftView", "GivenView", "QueueView", "TicketView", "ticket_view"]
-
 
 class DraftView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An answer proposed by another agent."""

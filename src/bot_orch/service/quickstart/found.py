@@ -13,8 +13,6 @@ from bot_orch.agents.address import check_url
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.doctor.endpoints import EndpointProbe, ProbeResult, ask_all
 
-__all__ = ["EndpointFound", "Search", "chosen", "search"]
-
 _ASK_S = 10.0
 _OLLAMA = "127.0.0.1:11434"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")

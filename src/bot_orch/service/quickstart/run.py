@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from bot_orch.service.config import Config
 from bot_orch.service.server import make_server, one_reason
 
-__all__ = ["CHATS", "Try", "run_quickstart"]
-
 CHATS = (
     "What is the capital of France?",
     "Write one sentence about the sea.",

@@ -11,8 +11,6 @@ from bot_orch.agents.prices import price_of, shipped_prices
 from bot_orch.service.objective import dollar_weight, typical_price
 from bot_orch.service.quickstart.found import EndpointFound
 
-__all__ = ["LEARN_FROM", "configuration"]
-
 LEARN_FROM: Mapping[str, str] = MappingProxyType(
     {
         "answers": "every whole answer earns 1, less its seconds and dollars; thumbs and repeated questions count more",

@@ -17,8 +17,6 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Task
 
-__all__ = ["SESSION", "check_measure", "check_measures", "decide"]
-
 _POINTS = 1_000  # time for distances grows faster than the size
 _LABELS = 400  # the first measure with so many labels takes a tenth of a second, with 1000 two seconds
 

@@ -10,16 +10,6 @@ from bot_orch.core.events import SETTLING, Censored, DecisionMade, FeedbackGiven
 from bot_orch.log.log import Log, Row, Wanted
 from bot_orch.service.runtime import Runtime
 
-__all__ = [
-    "NEXT_DECISION",
-    "AgentTerms",
-    "WhyView",
-    "awaits_outcome",
-    "decisions_of_round",
-    "rows_of_round",
-    "why_view",
-]
-
 
 class AgentTerms(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One agent in a decision: its propensity and the terms of its score."""

@@ -11,8 +11,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.rejections import read_error, unsuited_because
 from bot_orch.service.problems import Problem
 
-__all__ = ["FINAL", "problem_of_round", "reason_of"]
-
 #: The request is at fault, or the caller no longer waits: another agent would not help.
 FINAL = frozenset({Ending.UPSTREAM_4XX, Ending.CALLER_DEADLINE, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
 

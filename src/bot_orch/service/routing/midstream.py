@@ -12,8 +12,6 @@ from bot_orch.agents.capabilities import Capabilities, Prefill
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.replies import load_json
 
-__all__ = ["RESTART_MARKER", "MidstreamMode", "PartialAnswer"]
-
 MidstreamMode = Literal["error", "restart", "continue"]
 RESTART_MARKER = "\n\n[The answer was interrupted. It begins again.]\n\n"
 """Text between a broken answer and the one that replaces it."""

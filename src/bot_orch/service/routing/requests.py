@@ -10,8 +10,6 @@ from bot_orch.agents.base import Usage
 from bot_orch.agents.capabilities import Needs
 from bot_orch.agents.tokens import letters_in, tokens_of
 
-__all__ = ["RequestSize", "needs_of", "prompt_of", "size_of"]
-
 IMAGE_TOKENS, LOW_IMAGE_TOKENS = 1_000, 85
 OUTPUT_TOKENS = 500
 _LARGEST = 10**9

@@ -57,8 +57,6 @@ from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Measure, Outcome
 
-__all__ = ["AnswerFrame", "ChatTask", "Round", "round_of", "unknown_model"]
-
 _log = logging.getLogger("bot_orch.rounds")
 _LEAST_S = 1e-3
 _TOLD = 0.8  # share of a cap from which on answers tell how much is used

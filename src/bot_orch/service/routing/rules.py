@@ -22,8 +22,6 @@ from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.requests import RequestSize
 
-__all__ = ["ANY", "Eligibility", "RoutingConstraints", "caps_used", "expected_usd", "narrow"]
-
 #: A shadow call to whom the router would choose.
 ANY = "*"
 _NO_BUDGET = BudgetConfig()

@@ -14,8 +14,6 @@ from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.routing.rules import ANY, RoutingConstraints, expected_usd
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["beside", "drawn_shadows", "unseen"]
-
 _log = logging.getLogger("bot_orch.rounds")
 _SHADOW = "shadow"
 

@@ -18,22 +18,6 @@ from bot_orch.service.config import RouterConfig
 from bot_orch.service.judges.answer import Verdict
 from bot_orch.types import Answer
 
-__all__ = [
-    "ANSWER",
-    "SURE",
-    "Candidate",
-    "Team",
-    "candidate_of",
-    "carried",
-    "confidence",
-    "reasons_of",
-    "step_lines",
-    "steps_in",
-    "with_logprobs",
-    "with_note",
-    "without_logprobs",
-]
-
 #: Topic of the note, about a decision that asked, that says what was known of the answer; it has no text of it.
 ANSWER = "round.answer"
 #: Field of ``reply.extra`` with the confidence of an answer whose chunks another process has.

@@ -11,8 +11,6 @@ from bot_orch.core.events import Event
 from bot_orch.log.log import ARCHIVED, Row
 from bot_orch.service.problems import StorageError
 
-__all__ = ["EMPTY", "Group", "Known", "Look", "RecentWrites"]
-
 _PATIENCE_S = 15.0
 _MANY = 10_000
 

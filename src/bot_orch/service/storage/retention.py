@@ -21,8 +21,6 @@ from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.service.config import Config
 from bot_orch.service.storage.writer import Writer
 
-__all__ = ["Retention", "RetentionFailedError", "retention_of"]
-
 _log = logging.getLogger("bot_orch.retention")
 _LOOK_S, _DAY_S = 60.0, 86_400.0
 _BATCH, _PAUSE_S = 500, 0.02

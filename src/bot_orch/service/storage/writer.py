@@ -33,8 +33,6 @@ from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.groups import EMPTY, Group, Known, Look, RecentWrites
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["Group", "Progress", "Writer"]
-
 _log = logging.getLogger("bot_orch.writer")
 T = TypeVar("T")
 Progress = Callable[[int, int], None]

@@ -16,8 +16,6 @@ from typing import Any
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.cluster.forwarding import PASSED
 
-__all__ = ["CALLER", "REQUEST", "AccessLog", "logged"]
-
 _log = logging.getLogger("bot_orch.access")
 CALLER, REQUEST = "bot_orch.caller", "bot_orch.request"
 """Keys of an ASGI scope: the name of the caller's token, and the request, once they are known."""

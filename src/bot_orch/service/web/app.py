@@ -28,8 +28,6 @@ from bot_orch.service.web.endpoint import Endpoint
 from bot_orch.service.web.messages import MoreHeaders, send_reply
 from bot_orch.service.web.router_selection import ROUTER_PATH
 
-__all__ = ["Lifespan", "asgi_app", "mount_router", "mount_routers", "served"]
-
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 

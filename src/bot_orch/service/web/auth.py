@@ -26,8 +26,6 @@ from bot_orch.service.config import (
 from bot_orch.service.problems import Problem
 from bot_orch.service.web.keys import KeyRing
 
-__all__ = ["TOKEN_COOKIE", "Caller", "Gate", "Logins", "Visit", "is_loopback", "single"]
-
 _log = logging.getLogger("bot_orch.login")
 _PER_S = 60.0
 _ADDRESSES, _KNOWN = 10_000, 10_000

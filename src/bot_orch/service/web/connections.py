@@ -25,8 +25,6 @@ from typing import Any
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem, problem_reply
 
-__all__ = ["HEAD_BYTES", "Connection", "Connections", "connection_of", "most_connections"]
-
 _KEY = "bot_orch.connection"
 HEAD_BYTES = 32_768
 _READ_BYTES = 4_096  # at once; requests sent ahead are parsed before uvicorn stops reading

@@ -43,8 +43,6 @@ from bot_orch.service.web.messages import (
 )
 from bot_orch.service.web.router_selection import ROUTER_PATH, of_caller, of_request, under
 
-__all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "RouteSpec", "Site", "StreamedReply"]
-
 _log = logging.getLogger("bot_orch.http")
 _KEY = b"idempotency-key"
 _HEALTH = ("/health/live", "/health/ready")

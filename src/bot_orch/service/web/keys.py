@@ -23,8 +23,6 @@ from bot_orch.service.problems import Problem
 if TYPE_CHECKING:
     from bot_orch.service.runtime import Runtime
 
-__all__ = ["KEY_PATH", "KeyRing", "active", "created", "revoked"]
-
 KEY_PATH = "/v1/key"
 _REMEMBERED_S, _MOST_REMEMBERED = 5.0, 10_000
 _FIELDS = ("name", "scopes", "tags", "router", "tenant")

@@ -12,22 +12,6 @@ from urllib.parse import parse_qsl
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem, Reply
 
-__all__ = [
-    "RECORD_BYTES",
-    "BodyRoom",
-    "ClientGoneError",
-    "MoreHeaders",
-    "Pairs",
-    "StreamedReply",
-    "check_length",
-    "check_values",
-    "disconnected",
-    "read_body",
-    "read_query",
-    "send_reply",
-    "send_stream",
-]
-
 Receive = Callable[[], Awaitable[Any]]
 RECORD_BYTES = 1_000_000
 """Of a body that holds no images."""

@@ -12,8 +12,6 @@ import msgspec
 from bot_orch._version import __version__
 from bot_orch.service.web.endpoint import RouteSpec
 
-__all__ = ["document"]
-
 _TEMPLATE = "#/components/schemas/{name}"
 _COMMON = (400, 401, 403, 405, 408, 413, 422)
 _SUMMARIES = {

@@ -16,23 +16,6 @@ from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.auth import TOKEN_COOKIE, Caller, Gate, Visit
 from bot_orch.service.web.endpoint import Handler, Request, RouteSpec, Site
 
-__all__ = [
-    "CONNECTION",
-    "CONTENT_POLICY",
-    "HtmlFace",
-    "Safe",
-    "common_routes",
-    "document",
-    "escape",
-    "html",
-    "join",
-    "moment",
-    "page",
-    "redirect",
-    "render",
-    "reply",
-]
-
 _COOKIE_S = 12 * 3600
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -9,8 +9,6 @@ from urllib.parse import urlencode
 
 from bot_orch.service.web.pages import Safe, html
 
-__all__ = ["Paged", "link", "page_number", "paged", "pager", "step"]
-
 _T = TypeVar("_T")
 _MOST_PAGES = 1_000_000
 

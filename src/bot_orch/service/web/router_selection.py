@@ -16,8 +16,6 @@ from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.auth import Caller
 
-__all__ = ["ROUTER_PATH", "of_caller", "of_request", "under"]
-
 ROUTER_PATH = "/r/"
 _MODEL = "auto:"
 _SHARED = r"(?!r/|static/|login|logout)"  # paths that are the same for all routers

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bot_orch.service.routing.explanation import AgentTerms, WhyView
 from bot_orch.service.web.pages import Safe, html, join
 
-__all__ = ["number", "terms_table"]
-
 _UNSEEN = 1e6
 _HEAD = (
     '<div class="scroll"><table class="terms cards"><thead><tr><th scope="col">Agent</th><th scope="col">p</th>'

@@ -24,8 +24,6 @@ from bot_orch.transport.quantiles import cell_means, level_widths
 from bot_orch.transport.vectors import l1, l2
 from bot_orch.types import Measure
 
-__all__ = ["Geometry", "LinearGeometry", "PointGeometry", "QuantileGeometry", "distance", "geometry_from_spec"]
-
 _REGISTRY: dict[str, type[Geometry]] = {}
 
 

@@ -14,8 +14,6 @@ from bot_orch.transport.measures import require
 from bot_orch.transport.vectors import l2
 from bot_orch.types import Measure
 
-__all__ = ["Bures", "psd_root"]
-
 
 def psd_root(s: Floats) -> Floats:
     """The symmetric square root of positive semi-definite matrices ``(..., d, d)``."""

@@ -15,8 +15,6 @@ from bot_orch.transport.geometries.labels import LabelGeometry
 from bot_orch.transport.label_distance import check_ground_cost, transport_plan_cost
 from bot_orch.types import Measure
 
-__all__ = ["CostCloud", "CostLabels"]
-
 
 @dataclass(frozen=True)
 class CostLabels(LabelGeometry):

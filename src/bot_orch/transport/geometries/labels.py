@@ -16,8 +16,6 @@ from bot_orch.transport.measures import require
 from bot_orch.transport.vectors import l1
 from bot_orch.types import Measure
 
-__all__ = ["LabelGeometry", "OrderedLabels", "TreeLabels", "ZeroOneLabels"]
-
 _FEW = 100  # labels whose pseudo-inverse takes no time
 
 

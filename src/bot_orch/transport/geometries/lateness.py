@@ -15,8 +15,6 @@ from bot_orch.transport.geometries.base import Geometry
 from bot_orch.transport.geometries.scores import Scores
 from bot_orch.transport.measures import Samples
 
-__all__ = ["Lateness"]
-
 
 @dataclass(frozen=True)
 class Lateness(Scores):

@@ -13,8 +13,6 @@ from bot_orch.transport.geometries.base import QuantileGeometry, check_order, sa
 from bot_orch.transport.quantiles import sample_cell_means
 from bot_orch.types import Measure
 
-__all__ = ["Scalars"]
-
 
 @dataclass(frozen=True)
 class Scalars(QuantileGeometry):

@@ -13,8 +13,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.transport.geometries.base import LinearGeometry, samples_of
 from bot_orch.types import Measure
 
-__all__ = ["Scores"]
-
 
 @dataclass(frozen=True)
 class Scores(LinearGeometry):

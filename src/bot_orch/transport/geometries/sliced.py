@@ -15,8 +15,6 @@ from bot_orch.transport.geometries.base import QuantileGeometry, check_order, cl
 from bot_orch.transport.quantiles import sample_cell_means
 from bot_orch.types import Measure
 
-__all__ = ["Sliced"]
-
 _PLANE = 32  # directions in d = 2: a multiple of two, so that direction k and k + 16 are orthogonal
 
 

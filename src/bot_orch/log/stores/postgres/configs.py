@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from bot_orch.log.stores.postgres.connect import KeptConnection, driver, reaching
 from bot_orch.log.stores.sql import queries
 
-__all__ = ["ConfigMember", "ConfigVersion", "PostgresConfigs"]
-
 _Q = queries("postgres_config")
 
 

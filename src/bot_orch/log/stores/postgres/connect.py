@@ -23,27 +23,6 @@ from urllib.parse import quote, unquote
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
 from bot_orch.log.stores.sql import queries, schema_script
 
-__all__ = [
-    "MAIN_STREAM",
-    "KeptConnection",
-    "LogAddress",
-    "LogUnavailableError",
-    "Timing",
-    "check_password",
-    "check_version",
-    "connect",
-    "driver",
-    "find_stream",
-    "heed_the_driver",
-    "hidden",
-    "limited",
-    "prepare",
-    "reaching",
-    "split",
-    "unquoted",
-    "with_stream",
-]
-
 MAIN_STREAM = 1
 SCHEMA = "bot_orch"
 _VERSION = 1

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from bot_orch.log.stores.postgres.connect import QUERIES, KeptConnection, driver, prepare, reaching, split
 from bot_orch.log.stores.sql import queries
 
-__all__ = ["Claimed", "LeaseNews", "LeaseTable", "LeaseView", "LivingProcess", "StreamLease"]
-
 _Q = queries("postgres_lease")
 _USAGE = "_usage"
 _WAITS_PER_LEASE = 6  # a claim that waits must not keep heartbeats waiting

@@ -33,8 +33,6 @@ from bot_orch.log.stores.postgres.connect import (
 )
 from bot_orch.log.stores.sql import SqlLog
 
-__all__ = ["ClockAheadError", "PostgresLog", "clock_error", "escape"]
-
 _log = logging.getLogger("bot_orch.log")
 _WAITS_PER_QUERY = 3  # for the lock: a process that hangs is looked for long before the server counts as silent
 _OWNED, _FENCED, _ELSEWHERE = "BO001", "BO002", "BO003"  # raised by lock_stream, fence and check_end

@@ -12,8 +12,6 @@ from bot_orch.log.stores.postgres.connect import QUERIES, connect, reaching
 from bot_orch.log.stores.postgres.log import PostgresLog, escape
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-__all__ = ["PostgresRemoval", "RemovalBusyError", "check_unused", "removal", "rewrite"]
-
 _GROUP = 1000
 _LONG_S = 3600.0
 _Q = QUERIES

@@ -29,8 +29,6 @@ from weakref import WeakSet
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.log import LogInUseError
 
-__all__ = ["Hold", "check_names", "hold"]
-
 _BYTE = 1 << 62  # far behind those that SQLite locks, at 1 GiB
 _TAKEN = (errno.EACCES, errno.EAGAIN)
 

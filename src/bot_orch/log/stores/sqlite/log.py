@@ -18,8 +18,6 @@ from bot_orch.log.log import ArchiveRecord, LogConflictError, Row, Snapshot
 from bot_orch.log.stores.sql import SqlLog, queries, schema_script
 from bot_orch.log.stores.sqlite.lock import Hold, hold
 
-__all__ = ["Connect", "SqliteLog"]
-
 Connect = Callable[[str], Any]
 """Opens a connection in autocommit mode that may be used from any thread, one at a time."""
 

@@ -25,9 +25,8 @@ from bot_orch.service.guardrails import refusal
 from bot_orch.service.loops import files_in
 from bot_orch.service.problems import Problem, Reply, problem_of
 from bot_orch.service.routing.rounds import Round, round_of
-from bot_orch.service.web.endpoint import Request, StreamedReply
-
-__all__ = ["Dialect", "EventWriter", "answer"]
+from bot_orch.service.web.endpoint import Request
+from bot_orch.service.web.messages import StreamedReply
 
 _encode = msgspec.json.Encoder().encode
 _JSON = [(b"content-type", b"application/json")]

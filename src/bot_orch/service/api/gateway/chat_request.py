@@ -23,17 +23,6 @@ from bot_orch.service.routing.rounds import ChatTask
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.web.endpoint import Request
 
-__all__ = [
-    "AUTO",
-    "ChatRequest",
-    "call_of",
-    "chat_task",
-    "native",
-    "read_hints",
-    "read_model",
-    "text_of",
-]
-
 AUTO = frozenset({"auto", "bot-orch", "bot-orch/auto"})
 _NO_HINTS = ChatHints()
 

@@ -13,8 +13,6 @@ from bot_orch.service.api.gateway.openai import PassedDialect, refuse_stream
 from bot_orch.service.problems import Problem
 from bot_orch.service.web.endpoint import JsonFace
 
-__all__ = ["FormDialect", "FormFace", "read_form"]
-
 _NAME = re.compile(rb'(?i)^content-disposition:[^\r\n]*[; ]name="([^"\r\n]*)"', re.MULTILINE)
 _FILE = re.compile(rb"(?i)^content-disposition:[^\r\n]*[; ]filename\*?=", re.MULTILINE)
 _OURS = re.compile(r"bot_orch\[(\w+)\]")

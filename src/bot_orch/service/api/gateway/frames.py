@@ -12,8 +12,6 @@ from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import load_json
 from bot_orch.service.routing.rounds import AnswerFrame
 
-__all__ = ["ChatEvents", "ChatPieces", "Piece", "chat_frame", "event", "event_as_sent", "named_event", "whole_chat"]
-
 _encode = msgspec.json.Encoder().encode
 
 

@@ -13,8 +13,6 @@ from bot_orch.service.api.gateway.frames import ChatPieces, Piece, event_as_sent
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.web.endpoint import JsonFace
 
-__all__ = ["MessagesDialect", "MessagesFace"]
-
 _STOPPED = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _TYPES = {
     401: "authentication_error",

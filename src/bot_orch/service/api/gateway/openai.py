@@ -13,8 +13,6 @@ from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_
 from bot_orch.service.api.gateway.frames import ChatEvents, event
 from bot_orch.service.problems import Problem
 
-__all__ = ["ChatDialect", "CompletionsDialect", "PassedDialect", "refuse_stream"]
-
 _OURS = frozenset({"model", "messages", "stream", "bot_orch"})
 _SAME = (
     *("max_tokens", "temperature", "top_p", "n", "stop", "seed", "presence_penalty", "frequency_penalty"),

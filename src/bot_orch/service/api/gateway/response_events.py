@@ -9,8 +9,6 @@ from bot_orch.agents.base import Chunk
 from bot_orch.service.api.gateway.frames import ChatPieces, Piece, event_as_sent, named_event
 from bot_orch.service.problems import Problem
 
-__all__ = ["ResponsesWriter", "response_document"]
-
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ECHOED: Mapping[str, Any] = {
     "instructions": None,

@@ -9,8 +9,6 @@ from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_
 from bot_orch.service.api.gateway.response_events import ResponsesWriter, response_document
 from bot_orch.service.problems import Problem
 
-__all__ = ["ResponsesDialect"]
-
 _SAME = (
     *("temperature", "top_p", "parallel_tool_calls", "user", "service_tier", "safety_identifier"),
     *("prompt_cache_key", "top_logprobs"),

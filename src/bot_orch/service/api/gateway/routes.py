@@ -16,8 +16,6 @@ from bot_orch.service.routing.requests import needs_of, size_of
 from bot_orch.service.routing.rounds import unknown_model
 from bot_orch.service.web.endpoint import JsonFace, Request, RouteSpec
 
-__all__ = ["GATEWAY_ROUTES"]
-
 
 async def _models(request: Request) -> Reply:
     """``GET /v1/models``."""
