@@ -161,7 +161,11 @@ def difference(
 
 
 def support(logged: LogSample, target: Floats) -> Support:
-    """Effective sample size, the largest weight's share, and the target's mass on agents that were never drawn."""
+    """Effective sample size, the largest weight's share, and the target's mass on agents that were never drawn.
+
+    The size is (sum w)^2 / sum w^2, or n^2 / sum E[w^2] over the draws if that is less: then large weights are missing
+    by chance.
+    """
     if len(logged) == 0:
         return Support(0.0, 1.0, 1.0)
     target = _paths(target).mean(axis=0)
@@ -170,7 +174,9 @@ def support(logged: LogSample, target: Floats) -> Support:
     uncovered = float(np.where(logged.propensities > 0.0, 0.0, target).sum(axis=1).mean())
     if total == 0.0:
         return Support(0.0, 1.0, uncovered)
-    return Support(total**2 / float((w**2).sum()), float(w.max()) / total, uncovered)
+    p = np.where(logged.propensities > 0.0, logged.propensities, np.inf)
+    effective = min(total**2 / float((w**2).sum()), len(logged) ** 2 / float((target**2 / p).sum()))
+    return Support(effective, float(w.max()) / total, uncovered)
 
 
 def _check(s: Support, n: int, min_effective: float) -> None:

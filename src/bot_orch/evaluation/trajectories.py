@@ -2,13 +2,15 @@
 
 A round is a trajectory of decisions; its weight is the product of target over logged propensity, step by step. Each
 step conditions on the answers so far, so the target may stop or ask as it likes, but it can only be evaluated where the
-logged steps go its way: few rounds with large weights are refused.
+logged steps go its way: few rounds with large weights are refused, also if such rounds are to be expected and none of
+them is in the log.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from statistics import NormalDist
 
 import numpy as np
@@ -65,12 +67,15 @@ def trajectory_value(
     """The self-normalised estimate of what a target earns that draws each step from ``target(decision)``.
 
     The target gives probabilities over agents. An effective sample, (sum w)^2 / sum w^2, below ``min_effective`` is
-    refused.
+    refused; so is n^2 / sum E[w^2], where the expectation is over the draw of the first, second, ... step.
     """
-    weight = np.array([math.prod(_ratio(step, target(step)) for step in steps) for steps, _ in rounds])
+    weighed = [_weights(steps, target) for steps, _ in rounds]
+    weight = np.array([found for found, _ in weighed])
+    square = max(map(sum, zip_longest(*(squares for _, squares in weighed), fillvalue=0.0)), default=0.0)
     earned = np.array([value for _, value in rounds])
     total = float(weight.sum())
     effective = total * total / float((weight * weight).sum()) if total > 0.0 else 0.0
+    effective = min(effective, len(weight) ** 2 / square) if square else 0.0
     if effective < min_effective:
         problem = f"the target's way is gone in {effective:.0f} effective rounds, {min_effective:.0f} are needed"
         raise ThinSupportError(f"{problem}; log more rounds, or with a larger floor")
@@ -80,6 +85,12 @@ def trajectory_value(
     return Estimate("SNIPS", value, value - margin, high=value + margin, effective_n=effective)
 
 
-def _ratio(step: Decision, p: Floats) -> float:
-    at = step.agents.index(step.agent)
-    return float(p[at] / step.propensities[at])
+def _weights(steps: Sequence[Decision], target: Callable[[Decision], Floats]) -> tuple[float, list[float]]:
+    """The weight of a round, and what its square was expected to be just before each of the steps was drawn."""
+    weight, squares = 1.0, []
+    for step in steps:
+        p, pi, at = np.asarray(step.propensities), target(step), step.agents.index(step.agent)
+        drawn = p > 0.0
+        squares.append(weight * weight * float((pi[drawn] ** 2 / p[drawn]).sum()))
+        weight *= float(pi[at] / p[at])
+    return weight, squares

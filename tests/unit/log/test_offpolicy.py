@@ -114,6 +114,14 @@ def fill(scribe, n=400):
     scribe.log.commit()
 
 
+def test_large_weights_that_are_missing_by_chance_count():
+    """A third of the tasks hardly ever gets agent 1: without such a decision the log knows nothing of it there."""
+    p = np.repeat([[0.01, 0.99], [0.99, 0.01]], [200, 100], axis=0)
+    agent = np.repeat([1, 0], [200, 100])
+    found = support(LogSample(agent, np.ones(300), p, features=np.zeros((300, 0))), np.tile([0.0, 1.0], (300, 1)))
+    assert found.effective_n == pytest.approx(300**2 / (200 / 0.99 + 100 / 0.01))
+
+
 def test_a_log_is_evaluated(scribe):
     fill(scribe)
     best = {e.method: e for e in evaluate_log(scribe.log, "agent:c", min_effective=30).estimates}
