@@ -63,7 +63,7 @@ AGENT = """\
         kind: openai
         settings: {{base_url: "{url}/{name}/{id}/v1", model: {id}, allow_private: true}}
         limits: {{first_byte_s: {first_byte_s:g}, idle_s: {idle_s:g}, total_s: {total_s:g}}}   # default total_s: 600
-        retry: {{pause_s: {pause_s:g}, longest_pause_s: {longest_pause_s:g}}}
+        retry: {{pause_s: {pause_s:g}}}
         breaker: {{failures: 3, open_s: {open_s:g}, longest_open_s: {longest_open_s:g}}}      # default: 5, 30, 300
         price: {{output_usd_per_million: {price}}}
         capabilities: {{prefill: message}}                   # default: none
@@ -75,7 +75,6 @@ def config(folder: str, upstream: str, *, port: int, scale: float) -> str:
     text = CONFIG.format(folder=folder, port=port)
     times = {
         "pause_s": 0.25,
-        "longest_pause_s": 5,
         "first_byte_s": 30,
         "idle_s": 60,
         "total_s": 60,

@@ -75,7 +75,7 @@ def play(
         answer = int(rng.poisson(ANSWER_TOKENS))
         usage = Usage(length, answer, cached_tokens=cached)
         provider[agent, conversation] = length, now + KEEP_S
-        caches.note("", prompt, agent, usage, price=PRICE, keep_s=KEEP_S)
+        caches.note("", prompt, agent, usage, price=PRICE)
         reward, usd = float(rng.random() < quality[agent]), PRICE.cost(usage)
         router.observe(decision.id, Outcome.completed(reward, elapsed_s=1.0, cost_usd=usd))
         totals.switches += conversation in last and last[conversation] != agent

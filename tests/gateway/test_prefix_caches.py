@@ -32,7 +32,7 @@ def caches():
 
 def note(made, prompt, agent="one", caller="app", cached=0):
     usage = Usage(prompt[-1].tokens, 10, cached_tokens=cached)
-    made.note(caller, prompt, agent, usage, price=PRICE, keep_s=300.0)
+    made.note(caller, prompt, agent, usage, price=PRICE)
 
 
 def test_the_agent_with_the_beginning_is_cheaper_until_the_cache_forgets():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
-from bot_orch.agents.limits import Limits
+from bot_orch.agents.limits import LONGEST_HOLD_S, Limits
 
 _ALL = 1_000_000_000
 
@@ -27,7 +27,7 @@ class Admission:
     Parameters
     ----------
     limits
-        ``concurrency``, ``wait_s``, ``max_waiting`` and ``max_hold_s`` count.
+        ``concurrency``, ``wait_s`` and ``max_waiting`` count.
     clock
         Monotonic clock of holds.
     """
@@ -51,8 +51,8 @@ class Admission:
         return Refusal.BUSY if self._slots.locked() and not self._may_wait else None
 
     def hold(self, seconds: float) -> float:
-        """Refuse calls for so many seconds, at most ``max_hold_s``; returns the seconds. Zero ends a hold."""
-        seconds = min(seconds, self._limits.max_hold_s)
+        """Refuse calls for so many seconds, a minute at most; returns the seconds. Zero ends a hold."""
+        seconds = min(seconds, LONGEST_HOLD_S)
         self._held_until = self._clock() + seconds
         return seconds
 

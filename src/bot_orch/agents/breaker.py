@@ -2,7 +2,7 @@
 
 ::
 
-    closed --(failures in a row)--> open --(open_s passed)--> half-open --(probes succeed)--> closed
+    closed --(failures in a row)--> open --(open_s passed)--> half-open --(a probe succeeds)--> closed
                                      ^                            |
                                      +-------- a probe fails -----+   (and stays open twice as long)
 
@@ -24,7 +24,7 @@ Clock = Callable[[], float]
 
 
 class BreakerState(StrEnum):
-    """Closed admits calls, open rejects them, half-open admits a few probes."""
+    """Closed admits calls, open rejects them, half-open admits a probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -41,18 +41,15 @@ class BreakerSettings:
         Consecutive failures that open it.
     open_s, longest_open_s
         Initial time in the open state; doubled after each failed probe, up to the longest.
-    probes
-        Concurrent calls admitted while half-open, and successes needed to close.
     """
 
     failures: int = 5
     open_s: float = 30.0
     longest_open_s: float = 300.0
-    probes: int = 1
 
     def __post_init__(self) -> None:
-        if self.failures < 1 or self.probes < 1:
-            raise InvalidInputError("breaker", "counts less than one", "set failures and probes to 1 or more")
+        if self.failures < 1:
+            raise InvalidInputError("breaker.failures", f"is {self.failures}", "set 1 or more")
         if not 0 < self.open_s <= self.longest_open_s < float("inf"):
             raise InvalidInputError("breaker.open_s", f"is {self.open_s}", "set 0 < open_s <= longest_open_s")
 
@@ -100,8 +97,7 @@ class Breaker:
         self._open_until: float | None = None  # None while closed
         self._era = 0  # number of state changes
         self._failures = 0  # consecutive
-        self._probing = 0
-        self._passed = 0
+        self._probing = False
         self._reopened = 0
         self._opened = 0
         self._last: Ending | None = None
@@ -121,44 +117,36 @@ class Breaker:
     def ready(self) -> bool:
         """Whether :meth:`acquire` would return a permit now."""
         state = self.state
-        return state is BreakerState.CLOSED or (
-            state is BreakerState.HALF_OPEN and self._probing < self.settings.probes - self._passed
-        )
+        return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not self._probing)
 
     def acquire(self) -> Permit | None:
         """A permit for one call, or ``None`` if the breaker rejects it."""
         if not self.ready():
             return None
         probe = self._open_until is not None
-        self._probing += probe
+        self._probing = probe
         return Permit(self._era, probe)
 
     def settle(self, permit: Permit | None, ending: Ending) -> None:
         """Report the ending of a permitted call. Endings that neither trip nor complete change nothing."""
         if permit is None or permit.era != self._era:
             return
-        self._probing -= permit.probe
+        self._probing = False
         if ending.meaning.trips:
             self._last = ending
             self._failures += 1
             if permit.probe or self._failures >= self.settings.failures:
                 self._open(again=permit.probe)
         elif ending is Ending.COMPLETED:
-            self._succeed(permit.probe)
+            self._failures = 0
+            if permit.probe:
+                self._open_until, self._reopened = None, 0
+                self._new_era()
 
     def reset(self) -> None:
         """Close the breaker and forget past failures."""
         self._open_until, self._failures, self._reopened, self._last = None, 0, 0, None
         self._new_era()
-
-    def _succeed(self, probe: bool) -> None:
-        self._failures = 0
-        if not probe:
-            return
-        self._passed += 1
-        if self._passed >= self.settings.probes:
-            self._open_until, self._reopened = None, 0
-            self._new_era()
 
     def _open(self, *, again: bool) -> None:
         self._reopened = self._reopened + 1 if again else 0
@@ -169,4 +157,4 @@ class Breaker:
 
     def _new_era(self) -> None:
         self._era += 1
-        self._probing = self._passed = 0
+        self._probing = False

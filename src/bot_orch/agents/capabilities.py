@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
@@ -76,8 +75,6 @@ class Capabilities:
         Where it is, or may be; an agent without any does not serve requests that ask for one.
     endpoints
         Interfaces that it speaks itself. Requests to others are translated to ``chat``, if it has that.
-    cache_s
-        Seconds for which its provider keeps the beginning of a prompt after it was used.
     prefill
         How it continues an answer that another agent began: a last ``message`` of the assistant, one marked ``prefix``
         (Mistral, DeepSeek), or ``continue_final_message`` (vLLM, SGLang). ``none``: it cannot.
@@ -97,13 +94,10 @@ class Capabilities:
     regions: tuple[str, ...] = ()
     endpoints: tuple[EndpointName, ...] = ("chat",)
     prefill: Prefill = "none"
-    cache_s: float = 300.0
 
     def __post_init__(self) -> None:
         if self.context_tokens is not None and self.context_tokens < 1:
             raise InvalidInputError("context_tokens", f"is {self.context_tokens}", "set 1 or more, or null")
-        if not 0 <= self.cache_s < math.inf:
-            raise InvalidInputError("cache_s", f"is {self.cache_s}", "set seconds, zero or more")
         if not self.endpoints:
             raise InvalidInputError("endpoints", "is empty", "name at least one, such as chat")
 

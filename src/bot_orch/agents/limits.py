@@ -10,6 +10,9 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.rng import derive_key, uniform
 
 _THREADS = 16
+_LONGEST_PAUSE_S = 5.0  # between attempts
+LONGEST_HOLD_S = 60.0
+"""Longest time for which an agent's ``Retry-After`` keeps calls away from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,6 @@ class Limits:
     wait_s, max_waiting
         Maximal wait for a concurrency slot, and how many calls may wait for one; beyond either, another agent is
         called. ``wait_s=0`` rejects at once.
-    max_hold_s
-        Longest time for which an agent's ``Retry-After`` keeps calls away from it.
     max_request_bytes, max_reply_bytes
         Size limits; the reply is measured as it arrives.
     """
@@ -46,7 +47,6 @@ class Limits:
     idle_s: float | None = 60.0
     stream_total_s: float | None = None
     max_waiting: int = 1000
-    max_hold_s: float = 60.0
 
     def __post_init__(self) -> None:
         for name in ("first_byte_s", "total_s", "idle_s", "stream_total_s"):
@@ -57,7 +57,7 @@ class Limits:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidInputError(name, f"is {value}", "set 1 or more")
-        for name in ("wait_s", "max_waiting", "max_hold_s"):
+        for name in ("wait_s", "max_waiting"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InvalidInputError(name, f"is {getattr(self, name)}", "set zero or more")
 
@@ -75,23 +75,22 @@ class Retry:
     ----------
     tries
         Maximal number of attempts; 1 disables retries.
-    pause_s, longest_pause_s
-        The pause doubles from the first to the longest, with jitter of up to half. An agent that asks
-        for more (``Retry-After``) than the longest is not retried.
+    pause_s
+        The pause doubles from this one to five seconds, with jitter of up to half. An agent that asks for more
+        (``Retry-After``) is not retried.
     idempotent
         Whether repeating the work is harmless. If not, only calls that cannot have started are retried.
     """
 
     tries: int = 2
     pause_s: float = 0.25
-    longest_pause_s: float = 5.0
     idempotent: bool = True
 
     def __post_init__(self) -> None:
         if self.tries < 1:
             raise InvalidInputError("retry.tries", f"is {self.tries}", "set 1 or more")
-        if not 0 <= self.pause_s <= self.longest_pause_s < math.inf:
-            raise InvalidInputError("retry.pause_s", f"is {self.pause_s}", "set 0 <= pause_s <= longest_pause_s")
+        if not 0 <= self.pause_s <= _LONGEST_PAUSE_S:
+            raise InvalidInputError("retry.pause_s", f"is {self.pause_s}", f"set seconds, up to {_LONGEST_PAUSE_S:g}")
 
     def pause(self, attempt: int, key: str, retry_after_s: float | None = None) -> float | None:
         """Seconds to wait after failed attempt number ``attempt`` (from 1), or ``None`` to give up.
@@ -100,11 +99,11 @@ class Retry:
         --------
         >>> 0.125 < Retry(pause_s=0.25).pause(1, "r-1") <= 0.25
         True
-        >>> Retry(longest_pause_s=5.0).pause(1, "r-1", retry_after_s=60.0)
+        >>> Retry().pause(1, "r-1", retry_after_s=60.0)
         """
-        if retry_after_s is not None and retry_after_s > self.longest_pause_s:
+        if retry_after_s is not None and retry_after_s > _LONGEST_PAUSE_S:
             return None
-        step = min(self.pause_s * 2.0 ** min(attempt - 1, 60), self.longest_pause_s)
+        step = min(self.pause_s * 2.0 ** min(attempt - 1, 60), _LONGEST_PAUSE_S)
         return max(step * (1.0 - 0.5 * uniform(derive_key("retry", key), attempt)), retry_after_s or 0.0)
 
 

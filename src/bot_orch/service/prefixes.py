@@ -25,6 +25,7 @@ TURNS = 4.0
 """Turns over which a switch counts: it loses a cached prompt once, and what it gains comes with every further turn."""
 
 
+_KEPT_S = 300.0  # by a provider, after it was used
 _KEPT = 16  # of the beginnings of a prompt, the longest ones
 _LEAST_TOKENS = 1024  # shorter beginnings are not kept by providers
 _PRIOR_TOKENS = 4096.0  # of an expectation that is met in full
@@ -87,7 +88,7 @@ class PrefixCaches:
     >>> caches, price = PrefixCaches(), Price(input_usd_per_million=10.0, cached_input_usd_per_million=1.0)
     >>> turns = [{"role": "user", "content": "long " * 4000}]
     >>> first = prefixes_of(turns, {})
-    >>> caches.note("app", first, "small", Usage(5000, 100), price=price, keep_s=300.0)
+    >>> caches.note("app", first, "small", Usage(5000, 100), price=price)
     >>> second = prefixes_of([*turns, {"role": "assistant", "content": "yes"}], {})
     >>> caches.extra_usd("app", second, {"small": price, "large": price})
     {'small': -0.01125, 'large': 0.0}
@@ -107,9 +108,7 @@ class PrefixCaches:
             return None
         return {name: round(self._expected(name, warm[name], prompt, price=prices[name]), 9) for name in prices}
 
-    def note(
-        self, caller: str, prompt: Sequence[PromptPrefix], agent: str, usage: Usage, *, price: Price, keep_s: float
-    ) -> None:
+    def note(self, caller: str, prompt: Sequence[PromptPrefix], agent: str, usage: Usage, *, price: Price) -> None:
         """Record an answer: the agent has the prompt now, and its usage says what it had before."""
         if not prompt:
             return
@@ -122,7 +121,7 @@ class PrefixCaches:
             known.answers = _MEMORY * known.answers + 1.0
             change = price.cost(usage) - price.cost(Usage(usage.input_tokens, usage.output_tokens, images=usage.images))
             known.usual_usd += (change - known.usual_usd) / (known.answers + 2.0)  # as the mean cost is shrunk
-        until = self._clock() + keep_s
+        until = self._clock() + _KEPT_S
         for each in prompt:
             self._until[caller, agent, each.digest] = until
             self._until.move_to_end((caller, agent, each.digest))

@@ -19,12 +19,12 @@ class BreakerMachine(RuleBasedStateMachine):
 
     permits = Bundle("permits")
 
-    @initialize(failures=st.integers(1, 4), probes=st.integers(1, 3), longest=st.sampled_from([10.0, 35.0]))
-    def start(self, failures, probes, longest):
+    @initialize(failures=st.integers(1, 4), longest=st.sampled_from([10.0, 35.0]))
+    def start(self, failures, longest):
         self.now = 0.0
-        self.rules = BreakerSettings(failures=failures, open_s=10.0, longest_open_s=longest, probes=probes)
+        self.rules = BreakerSettings(failures=failures, open_s=10.0, longest_open_s=longest)
         self.breaker = Breaker(self.rules, lambda: self.now)
-        self.in_a_row = self.passed = self.reopened = self.generation = 0
+        self.in_a_row = self.reopened = self.generation = 0
         self.out: set[int] = set()  # probes under way
         self.open_until: float | None = None
         self.serial = 0
@@ -38,7 +38,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def acquire(self):
         permit = self.breaker.acquire()
         state = self.expected()
-        room = len(self.out) + self.passed < self.rules.probes
+        room = not self.out
         assert (permit is not None) == (state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and room))
         self.serial += 1
         if permit is not None and state is BreakerState.HALF_OPEN:
@@ -61,14 +61,12 @@ class BreakerMachine(RuleBasedStateMachine):
                 self.turn()
         elif ending is Ending.COMPLETED:
             self.in_a_row = 0
-            self.passed += probe
-            if self.passed == self.rules.probes:
+            if probe:
                 self.open_until = None
                 self.turn()
 
     def turn(self):
         self.generation += 1
-        self.passed = 0
         self.out = set()
 
     @rule(seconds=st.sampled_from([0.125, 1.0, 5.0, 10.0, 40.0]))
@@ -143,9 +141,7 @@ def test_success_from_before_it_opened_does_not_close_it():
     assert breaker.state is BreakerState.OPEN
 
 
-@pytest.mark.parametrize(
-    "bad", [{"failures": 0}, {"probes": 0}, {"open_s": 0.0}, {"open_s": 9.0, "longest_open_s": 1.0}]
-)
+@pytest.mark.parametrize("bad", [{"failures": 0}, {"open_s": 0.0}, {"open_s": 9.0, "longest_open_s": 1.0}])
 def test_settings_are_checked(bad):
     with pytest.raises(InvalidInputError):
         BreakerSettings(**bad)

@@ -503,9 +503,8 @@ class Round:
         guard = self.runtime.guards[decision.agent]
         self._check_model(decision, reply.model)
         if self.prefixes:
-            keep_s = guard.capabilities.cache_s
             caches, caller = self.runtime.caches, self.constraints.caller
-            caches.note(caller, self.prefixes, decision.agent, reply.usage, price=guard.price, keep_s=keep_s)
+            caches.note(caller, self.prefixes, decision.agent, reply.usage, price=guard.price)
 
     def _check_model(self, decision: DecisionMade, served: str) -> None:
         """Start the agent afresh if another model answers in its name: what was learned is about the former one."""
