@@ -194,12 +194,12 @@ class Auto(Policy):
         x, claims = _features(s, f.context), None if f.claims is None else _rows(f.claims, s)
         agent = np.asarray(f.agent).reshape(s.b)
         if f.earned is not None:
-            self._learn(s, agent, np.asarray(f.earned).reshape(s.b), x, claims, t=f.t)
+            self._learn(s, s.numbers(agent), np.asarray(f.earned).reshape(s.b), x, claims, t=f.t)
             return
         reward = _rows(f.reward, s)
         everybody = s.m > 1 and bool(f.observed.all())
         for each in range(s.m) if everybody else (None,):
-            index, s = agent if each is None else np.full(s.b, each), _View(state)
+            index, s = s.numbers(agent if each is None else np.full(s.b, each)), _View(state)
             own = None if each is None else np.flatnonzero(agent == each)
             self._learn(s, index, reward[s.i, index], x, claims, t=f.t, own=own)
 
@@ -307,7 +307,7 @@ class Auto(Policy):
     def _learn(
         self,
         s: _View,
-        agent: Ints,
+        agent: Any,
         reward: Floats,
         x: Floats | None,
         claims: Floats | None,
@@ -339,7 +339,7 @@ class Auto(Policy):
         s.learned += 1.0
 
     def _learn_features(
-        self, s: _View, agent: Ints, reward: Floats, x: Floats, value: Floats, *, t: int, own: Ints | None
+        self, s: _View, agent: Any, reward: Floats, x: Floats, value: Floats, *, t: int, own: Ints | None
     ) -> None:
         at, based = (s.i, agent), s.based > 0.0
         kind, slope, base = s.kind(x), _slope(s), value[:, _FLAT]
@@ -353,8 +353,9 @@ class Auto(Policy):
         _center(s)
         _rank_one(s.inverse, s.theta, at, s.design(x), reward - MIDDLE - shift[at])
         _assign_uids(s, agent)
-        b = s.i if own is None else own
-        slot, mine = s.stored[b] % ROWS, agent[b]
+        b, mine, slot = s.i, agent, s.numbers(s.stored % ROWS)
+        if own is not None:
+            b, mine, slot = own, np.full(s.b, agent)[own], (s.stored % ROWS)[own]
         s.near_x[b, slot], s.near_square[b, slot] = x[b], _sum(x[b] * x[b], axis=1)
         s.near_rest[b, slot], s.near_round[b, slot] = reward[b] - value[b, _LINEAR, mine], t
         s.near_owner[b, slot] = s.uid[b, mine]
@@ -374,7 +375,13 @@ class _View:
         shape = state["count"].shape
         self._state, self.m, self.b = state, shape[-1], math.prod(shape[:-1])
         self.d = state["near_x"].shape[-1] if "near_x" in state else 0
-        self.i = _arange(self.b)
+        self.i: Any = _arange(self.b) if self.b > 1 else slice(0, 1)
+        if len(shape) == 1:  # all at once takes less time than each on first use
+            self.__dict__.update({name: array[None] for name, array in state.items()})
+
+    def numbers(self, each: Any) -> Any:
+        """Numbers (B,) to index with beside ``i``: an integer for one router, as a view takes less time than a copy."""
+        return each if self.b > 1 else int(each[0])
 
     @property
     def trusted(self) -> tuple[Floats, Floats]:
@@ -384,11 +391,11 @@ class _View:
             found = self.__dict__["_trusted"] = _trusted(self)
         return found
 
-    def kind(self, x: Floats) -> Ints:
-        """Kind of the task, (B,); computed once, as a view is about one task."""
+    def kind(self, x: Floats) -> Any:
+        """Kind of the task, as :meth:`numbers`; computed once, as a view is about one task."""
         found = self.__dict__.get("_kind")
         if found is None:
-            found = self.__dict__["_kind"] = _kinds_of(x, self.centers)
+            found = self.__dict__["_kind"] = self.numbers(_kinds_of(x, self.centers))
         return found
 
     def design(self, x: Floats) -> Any:
@@ -519,7 +526,7 @@ def _neighbours(s: _View, x: Floats) -> tuple[Floats, Floats]:
     square = s.near_square[:, :n] - 2.0 * (s.near_x[:, :n] @ x[:, :, None])[..., 0] + _sum(x * x, axis=1)[:, None]
     kernel = np.exp(np.sqrt(np.maximum(square, 0.0)) * (-1.0 / WIDTH))
     width = int(s.uids.max()) + 1
-    first = s.i[:, None] * width + 1
+    first = _arange(s.b)[:, None] * width + 1
     place, mine = (s.near_owner[:, :n] + first).ravel(), s.uid + first
     weight = np.bincount(place, kernel.ravel(), s.b * width)
     rest = np.bincount(place, (kernel * s.near_rest[:, :n]).ravel(), s.b * width)
@@ -643,7 +650,7 @@ def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
     return np.asarray((s.learned > WARM_UP) & (levels[:, 1] > levels[:, 2] + ALARM * spread))
 
 
-def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None:
+def _look_again(s: _View, at: tuple[Any, Any], reward: Floats, t: int) -> None:
     """Count the outcomes of an agent that was not asked for long separately: a look at what it earns today.
 
     After 20 outcomes the look ends. If the agent was clearly better than before, they replace its earlier outcomes.
@@ -656,7 +663,7 @@ def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None
     s.look_total[at] = np.where(active, np.where(stale, 0.0, s.look_total[at]) + reward, 0.0)
     s.look_count[at] = np.where(active, looked + 1.0, 0.0)
     for b in np.flatnonzero(s.look_count[at] >= LOOKS):
-        one = (at[0][b : b + 1], at[1][b : b + 1])
+        one = at if s.b == 1 else (at[0][b : b + 1], at[1][b : b + 1])
         mean, found = s.total[one] / s.count[one], s.look_total[one] / LOOKS
         if s.count[one] > LOOKS and found > mean + 2.0 * np.sqrt(s.levels[b, 0] / LOOKS):
             _discount(s, one, LOOKS / s.count[one])
@@ -693,7 +700,7 @@ def _discount(s: _View, at: tuple[Ints, Ints], keep: Floats) -> None:
         s.kind_total[at] *= keep[:, None]
 
 
-def _assign_uids(s: _View, agent: Ints) -> None:
+def _assign_uids(s: _View, agent: Any) -> None:
     """Give agents without an id the next one: an agent's index changes when others are removed, its id does not."""
     if s.b == 1:
         for each in np.ravel(agent):
@@ -706,7 +713,7 @@ def _assign_uids(s: _View, agent: Ints) -> None:
     s.uids += new
 
 
-def _rank_one(inverse: Floats, theta: Floats, at: tuple[Ints, Ints], z: Floats, target: Floats) -> None:
+def _rank_one(inverse: Floats, theta: Floats, at: tuple[Any, Any], z: Floats, target: Floats) -> None:
     """Add one outcome per router to a ridge regression, by the Sherman-Morrison formula."""
     own = inverse[at].astype(float)
     gain = (own @ z[:, :, None])[..., 0]
@@ -728,9 +735,11 @@ def _claim_basis(claims: Floats) -> Floats:
     return np.stack([offset, (c - 0.5) * spread, (sure - 0.5) * spread, *bends], axis=-1)
 
 
-def _learn_claims(s: _View, at: tuple[Ints, Ints], reward: Floats, claims: Floats) -> None:
+def _learn_claims(s: _View, at: tuple[Any, Any], reward: Floats, claims: Floats) -> None:
     stated = np.flatnonzero(np.isfinite(claims).any(axis=1))
+    if not stated.size:
+        return
     own, mean = claims[at], _flat(s)[1]
     prior = np.where(np.isfinite(own), own, mean)
-    there, basis = (at[0][stated], at[1][stated]), _claim_basis(claims)[at]
+    there, basis = at if s.b == 1 else (at[0][stated], at[1][stated]), _claim_basis(claims)[at]
     _rank_one(s.claim_inverse, s.claim_theta, there, basis[stated], (reward - prior)[stated])
