@@ -50,7 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--signal",
-        choices=("log-uniform", "kaplan-meier", "par10"),
+        choices=("log-uniform", "par10"),
         default="log-uniform",
         help="reward of a completion in runtime data sets: its survival function, or PAR10 (default: log-uniform)",
     )

@@ -11,10 +11,8 @@ from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
 from bot_orch.lab.environments.replay.bandit import Replay, task_order
-from bot_orch.lab.environments.replay.signal import KaplanMeierSignal, LogUniformSignal
 from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.registry import make_policy
-from bot_orch.survival import Cause
 
 MATRIX = gaming_matrix(GamingSettings(tasks=40, agents=5))
 
@@ -103,28 +101,14 @@ def test_trials_are_drawn_by_seed_and_average_to_the_cell() -> None:
 
 
 def test_survival_rewards_fall_with_time_and_are_zero_unless_completed() -> None:
-    cutoff = np.full(4, 100.0)
-    time_s = np.array([1.0, 10.0, 100.0, 5.0])
-    cause = np.array([Cause.COMPLETED, Cause.COMPLETED, Cause.CENSORED, Cause.OUT_OF_MEMORY])
-    km = KaplanMeierSignal(4)
-    for _ in range(30):
-        rewards = km(time_s, cause, cutoff)
-        assert (rewards[2:] == 0.0).all()
-        assert ((rewards >= 0) & (rewards <= 1)).all()
-    one = LogUniformSignal()(time_s, cause, cutoff)
-    assert one[0] > one[1] > 0.0
-    assert (one[2:] == 0.0).all()
-
-
-def test_kaplan_meier_signal_is_monotone_in_time() -> None:
-    km = KaplanMeierSignal(1)
-    rng = np.random.default_rng(0)
-    for t in rng.exponential(20.0, 100):
-        km(np.array([min(t, 100.0)]), np.array([int(t < 100)]), np.array([100.0]))
-    copies = [km(np.array([t]), np.array([1]), np.array([100.0]))[0] for t in (1.0, 10.0, 40.0, 90.0)]
-    assert copies == sorted(copies, reverse=True)
-    assert copies[0] > 0.8
-    assert copies[-1] < 0.2
+    arrays = {"cutoff_s": np.array(100.0), "time_s": np.array([[1.0, 10.0, 100.0]]), "event": np.array([[1, 1, 0]])}
+    matrix = matrix_from_arrays("runtimes", arrays | {"agent": np.array(["a", "b", "c"])})
+    rewards = []
+    for agent in range(3):
+        replay = Replay(matrix, seeds=[0])
+        replay.before(0)
+        rewards.append(float(replay.after(0, np.array([agent])).reward[0]))
+    assert 1.0 > rewards[0] > rewards[1] > rewards[2] == 0.0
 
 
 def test_rewards_in_the_file_are_learned_from_even_beside_times() -> None:

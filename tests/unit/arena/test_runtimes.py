@@ -14,7 +14,6 @@ from bot_orch.lab.arena.run import run_one
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.environments.replay.signal import Par10Signal
 from bot_orch.lab.harness.replay_metrics import baseline, baseline_readers, chosen, score
 
 
@@ -92,8 +91,6 @@ def test_unknown_feature_costs_count_as_none() -> None:
 
 
 def test_par10_signal() -> None:
-    time_s, cutoff = np.array([0.0, 10.0, 10.0, 3.0]), np.full(4, 10.0)
-    assert Par10Signal()(time_s, np.array([1, 1, 0, 2]), cutoff).tolist() == [1.0, 0.9, 0.0, 0.0]
     replay = Replay(runtimes(), "given", seeds=[0], signal="par10")
     replay.before(0)
     assert replay.after(0, np.array([1])).reward.tolist() == [pytest.approx(1.0 - 9.0 / 100.0)]

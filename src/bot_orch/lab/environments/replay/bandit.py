@@ -8,6 +8,7 @@ request raises.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
@@ -18,13 +19,17 @@ from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.matrix.context import Inputs, context_of, inputs_of
 from bot_orch.lab.environments.matrix.model import Matrix
-from bot_orch.lab.environments.replay.signal import make_signal
 from bot_orch.rng import derive_keys, generator, uniform
-from bot_orch.survival.causes import Cause
+from bot_orch.survival import Cause, survival_reward
 from bot_orch.types import Outcome
 
 Order = Literal["shuffled", "given"]
 ORDERS: tuple[Order, ...] = ("shuffled", "given")
+#: S(T) of a completion: every doubling of the time costs the same, or 1 - PAR10 / (10 cutoff).
+SIGNALS: Mapping[str, Callable[[Floats, Floats], Floats]] = {
+    "log-uniform": lambda time_s, cutoff_s: np.clip(1.0 - np.log1p(time_s) / np.log1p(cutoff_s), 0.0, 1.0),
+    "par10": lambda time_s, cutoff_s: 1.0 - time_s / (10.0 * cutoff_s),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,7 +194,8 @@ class Replay:
     seeds
         Which seeds; seed s sees the same tasks and trials whatever the policy and whatever the other seeds.
     signal
-        How a runtime set is learned from, see :mod:`~bot_orch.lab.environments.replay.signal`.
+        How a set of runtimes is learned from: a name in :data:`SIGNALS`. A completion earns S(T), common to all
+        agents, so that speed counts; a timeout (right-censored at the cutoff) and a failure earn nothing.
     latency_target_s, cost_weight, budget_usd, price
         Handed to players in :attr:`setup`.
     arrival
@@ -231,6 +237,8 @@ class Replay:
     ) -> None:
         if order not in ORDERS:
             raise InvalidInputError("order", f"{order!r} is not known", f"choose one of {', '.join(ORDERS)}")
+        if signal not in SIGNALS:
+            raise InvalidInputError("signal", f"{signal!r} is not known", f"choose one of {', '.join(SIGNALS)}")
         n = len(matrix.playable) if rounds is None else rounds
         if n < 1 or len(seeds) < 1:
             raise InvalidInputError("rounds", f"is {n}, with {len(seeds)} seeds", "pass 1 or more of both")
@@ -247,7 +255,7 @@ class Replay:
         self._trials = _Trials(matrix.trials) if matrix.trials is not None else None
         # A reward the file gives is learned from as it is; only a set without one goes through the survival reward.
         self._learn_time = matrix.runtime is not None and matrix.runtime_only
-        self._signal = make_signal(signal, len(self.seeds))
+        self._survival = SIGNALS[signal]
         self._asked, self._answered = -1, -1
         self._wanted = (latency_target_s, cost_weight, budget_usd, price)
         self.arrival = arrival or Arrival()
@@ -361,6 +369,10 @@ class Replay:
             return self._signal(runtime.time_s[at], runtime.cause[at], runtime.cutoff_s[at])
         reward: Floats = self.matrix.reward[at]
         return reward
+
+    def _signal(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
+        """The survival reward of one outcome per seed."""
+        return survival_reward(self._survival(time_s, cutoff_s), cause == Cause.COMPLETED)
 
 
 class _Trials:
