@@ -277,13 +277,26 @@ BAD = {
     "checks: [right], attempts: 1": "attempts: is 1",
     "checks: [right], success_reward: 1.0": "success_reward: would teach",
     "signal: logprobs, carry: summary": "carry: has no effect; add router.checks",
+    "signal: logprobs": "signal: is logprobs, which agents of kind openai alone tell",
+    "checks: [right, right]": "checks: holds 'right' twice",
+    "checks: [right], max_calls: 1": "max_calls: is 1: nothing follows from checks",
+    "checks: [right], attempts: 6": "attempts: is 6, and max_calls allows 4 calls; raise router.max_calls",
+    "checks: [right], hold: true, midstream: restart": "midstream: has no effect: with hold",
 }
 
 
 @pytest.mark.parametrize("router", BAD)
 def test_settings_without_effect_are_refused(router):
     judges = RIGHT.replace("[{", "[{name: people, kind: thumbs}, {")
-    text = f"version: 1\ndatabase: ':memory:'\nrouter: {{{router}}}\n{judges}\nagents: [{{id: a, kind: simulated}}]\n"
+    text = f"version: 1\ndatabase: ':memory:'\nrouter: {{{router}}}\n{judges}\nagents: [{{id: a, kind: simulated}}"
     with pytest.raises(InvalidInputError) as found:
-        check(parse_config(text))
+        check(parse_config(f"{text}, {{id: b, kind: simulated}}]"))
     assert BAD[router] in str(found.value)
+
+
+def test_checks_need_another_agent():
+    text = (
+        f"version: 1\ndatabase: ':memory:'\nrouter: {{checks: [right]}}\n{RIGHT}\nagents: [{{id: a, kind: simulated}}]"
+    )
+    with pytest.raises(InvalidInputError, match="agents: are one: nothing follows from checks"):
+        check(parse_config(text))

@@ -233,7 +233,9 @@ def test_a_guarantee_says_what_it_needs(doctor):
     agents = "{id: large, kind: human}", "{id: small, kind: human}"
     promise = "router: {guarantee: {baseline: large, loss_at_most: 0.02}}\n"
     judges = "judges: [{name: filled, kind: regex, settings: {pattern: '.'}}]\n"
-    found = [doctor(*agents, after=promise + more)[1]["guarantee"] for more in ("", judges)]
-    assert [each["state"] for each in found] == ["warning", "ok"]
+    some = "judges: [{name: filled, kind: regex, only: [code], settings: {pattern: '.'}}]\n"
+    watched = "judges: [{name: watched, kind: implicit}]\n"
+    found = [doctor(*agents, after=promise + more)[1]["guarantee"] for more in ("", some, watched, judges)]
+    assert [each["state"] for each in found] == ["warning", "warning", "warning", "ok"]
     assert all("large alone for 961 requests; about 14385 with rewards" in each["detail"] for each in found)
     assert "/v1/feedback" in found[0]["remedy"]

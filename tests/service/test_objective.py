@@ -264,11 +264,21 @@ def test_default_rewards_certify_nothing(start):
 
 
 @pytest.mark.parametrize(
-    ("given", "field"), [("{loss_at_most: 0.1}", "baseline"), ("{baseline: x, loss_at_most: 2}", "loss")]
+    ("given", "field"),
+    [
+        ("{loss_at_most: 0.1}", "baseline"),
+        ("{baseline: right, loss_at_most: 2}", "loss"),
+        ("{baseline: rigth, loss_at_most: 0.1}", "baseline: 'rigth' is not an agent; did you mean 'right'"),
+    ],
 )
 def test_a_guarantee_that_cannot_be_given_names_its_field(given, field):
     with pytest.raises(InvalidInputError, match=f"config.router.guarantee.{field}"):
         check(parse_config(text(f", guarantee: {{{given}}}").format(database="x", port=1)))
+
+
+def test_a_policy_that_is_unknown_names_its_field():
+    with pytest.raises(InvalidInputError, match=r"^config\.router\.policy: 'ucb' is not known"):
+        check(parse_config("version: 1\nrouter: {policy: ucb}\nagents: [{id: a, kind: simulated}]"))
 
 
 def test_a_guarantee_decides_about_answers_that_were_looked_at(start, tmp_path):

@@ -182,6 +182,21 @@ def test_answers_tell_their_dollars_and_the_baselines(start, shadow):
             "{name: r, kind: regex, settings: {pattern: x}}",
             "router.guarantee: has no effect in mode observe",
         ),
+        (
+            "shadow: {baseline: a, usd_per_day: 1, judge: p}",
+            "{name: p, kind: pairwise, rate: 0.1, settings: {agent: a}}",
+            "judges.p.rate: has no effect on pairs",
+        ),
+        (
+            "success_reward: 1.0, shadow: {baseline: a, usd_per_day: 1, judge: p}",
+            "{name: p, kind: pairwise, settings: {agent: a}}",
+            "router.success_reward: would count beside preferences",
+        ),
+        (
+            "guarantee: {baseline: a, loss_at_most: 0.1}, rules: [{deny: [a]}]",
+            "{name: r, kind: regex, settings: {pattern: x}}",
+            "router.rules[0]: keeps all requests from a, the baseline",
+        ),
     ],
 )
 def test_comparisons_without_effect_are_refused(router, judges, message):
@@ -191,6 +206,12 @@ def test_comparisons_without_effect_are_refused(router, judges, message):
     with pytest.raises(InvalidInputError) as refused:
         check(parse_config(f"version: 1\nrouter: {{{router}}}\njudges: [{judges}]\nagents: {agents}"))
     assert message in str(refused.value)
+
+
+def test_a_shadow_cannot_serve_as_the_baseline_of_mode_observe():
+    router = "router: {mode: observe, shadow: {baseline: a, usd_per_day: 1}}"
+    with pytest.raises(InvalidInputError, match=r"agents\.a\.shadow: is set for the baseline, which serves"):
+        parse_config(f"version: 1\n{router}\nagents: [{{id: a, kind: python, shadow: 0.1}}, {{id: b, kind: human}}]")
 
 
 class Biased:

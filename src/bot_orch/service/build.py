@@ -42,6 +42,15 @@ T = TypeVar("T")
 
 def make_orchestrator(config: Config) -> Orchestrator:
     """A new orchestrator with these settings."""
+    try:
+        return _orchestrator(config)
+    except InvalidInputError as error:
+        if error.field.startswith("config"):
+            raise
+        raise InvalidInputError(f"config.router.{error.field}", error.problem, error.remedy) from error
+
+
+def _orchestrator(config: Config) -> Orchestrator:
     r = config.router
     agents = [_agent(each) for each in config.agents]
     router = Orchestrator(

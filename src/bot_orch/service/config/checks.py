@@ -154,6 +154,8 @@ def _check_one(config: Config) -> None:
         remedy = "add quality_within, such as 0.02; without it the cheapest agent would do everything"
         raise InvalidInputError("config.router.subject_to", "has no quality_within beside minimise", remedy)
     named.append(("shadow.baseline", None if config.router.shadow is None else config.router.shadow.baseline))
+    if isinstance(promised := config.router.guarantee.get("baseline"), str):
+        named.append(("guarantee.baseline", promised))
     _check_shadow(config)
     for where, name in named:
         if name is not None and name not in ids:
@@ -164,6 +166,11 @@ def _check_one(config: Config) -> None:
         where = f"config.agents.{agent.id}"
         _check_rollout(agent, where)
         trial = "canary" if agent.canary is not None else "shadow" if agent.shadow is not None else None
+        shadow = config.router.shadow
+        observed = config.router.mode == "observe" and shadow is not None and agent.id == shadow.baseline
+        if agent.shadow is not None and observed:
+            problem = "is set for the baseline, which serves in mode observe"
+            raise InvalidInputError(f"{where}.shadow", problem, "remove it, or choose another baseline")
         if trial is not None and agent.id == config.router.guarantee.get("baseline"):
             problem = "is set for the baseline of router.guarantee, which must be able to take every request"
             raise InvalidInputError(f"{where}.{trial}", problem, "remove it, or choose another baseline")
@@ -199,8 +206,19 @@ def _check_shadow(config: Config) -> None:
         raise InvalidInputError("config.router.shadow", "is missing in mode observe", remedy)
     if router.shadow is not None and len(config.agents) < 2:
         raise InvalidInputError("config.router.shadow", "has no other agent to ask", "add one, or remove shadow")
+    if router.shadow is not None and router.shadow.judge is not None and router.success_reward is not None:
+        problem = "would count beside preferences, which are a half for answers that are equally good"
+        raise InvalidInputError("config.router.success_reward", problem, "remove it, or shadow.judge")
     if not router.guarantee:
         return
+    if len(config.agents) < 2:
+        raise InvalidInputError("config.router.guarantee", "has no other agent to serve", "add one, or remove it")
+    baseline = router.guarantee.get("baseline")
+    for index, rule in enumerate(router.rules):
+        kept = baseline in (rule.allow or (baseline,)) and baseline not in rule.deny and rule.pin in (None, baseline)
+        if rule.kind is None and not kept:
+            problem = f"keeps all requests from {baseline}, the baseline of router.guarantee: nothing would be promised"
+            raise InvalidInputError(f"config.router.rules[{index}]", problem, "let the baseline take them")
     if router.mode == "observe":
         remedy = "remove guarantee until mode is serve"
         raise InvalidInputError("config.router.guarantee", "has no effect in mode observe", remedy)

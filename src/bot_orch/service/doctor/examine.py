@@ -181,8 +181,10 @@ def _needs(promised: Guarantee, where: str, part: Config) -> CheckFinding:
     text = (
         f"{promised.baseline} alone for {first} requests; about {needed} with rewards until others serve all the time"
     )
-    judged = any(judge.rate == 1.0 and judge.kind not in ("thumbs", "pairwise") for judge in part.judges)
-    if judged or any(agent.kind in ("python", "simulated") for agent in part.agents):
+    reported = ("thumbs", "implicit", "pairwise")  # or a default
+    judged = any(judge.rate == 1.0 and not judge.only and judge.kind not in reported for judge in part.judges)
+    judged |= all(agent.kind in ("python", "simulated") for agent in part.agents)
+    if judged or (part.router.reward or {}).get("id") == "survival":
         return ok("guarantee", text)
     problem = f"{where}.router.guarantee: {text}; no judge sees every answer, and one without a reward counts as lost"
     return warning("guarantee", problem, "report a reward of every request to /v1/feedback, or add such a judge")

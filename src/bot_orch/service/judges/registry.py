@@ -154,6 +154,10 @@ def _check_pairs(config: Config) -> None:
         if kind == "pairwise" and name != named:
             remedy = f"write router.shadow: {{baseline: ..., usd_per_day: ..., judge: {name}}}"
             raise InvalidInputError(f"config.judges.{name}", "judges pairs, and gets none", remedy)
+    for judge in config.judges:
+        if judge.kind == "pairwise" and (judge.rate != 1.0 or judge.only):
+            setting, remedy = "only" if judge.only else "rate", "remove it; shadow.usd_per_day limits the pairs"
+            raise InvalidInputError(f"config.judges.{judge.name}.{setting}", "has no effect on pairs", remedy)
     if shadow is None:
         return
     if named is not None and kinds.get(named) != "pairwise":
@@ -186,6 +190,8 @@ def _check_steps(config: Config) -> None:
         if name not in kinds:
             known = ", ".join((*(("none", "logprobs") if where == "signal" else ()), *kinds)) or "judges of the file"
             raise InvalidInputError(f"config.router.{where}", f"{name!r} is not a judge", f"choose from {known}")
+        if where == "checks" and settings.checks.count(name) > 1:
+            raise InvalidInputError("config.router.checks", f"holds {name!r} twice", "keep one")
         if kinds[name] in _NOT_ASKED:
             problem = f"{name!r} is of kind {kinds[name]}, which does not judge one answer"
             raise InvalidInputError(f"config.router.{where}", problem, "name a judge that can be asked")
@@ -197,8 +203,11 @@ def _check_steps(config: Config) -> None:
             if getattr(settings, name) != usual:
                 raise InvalidInputError(f"config.router.{name}", "has no effect", "add router.checks or router.signal")
         return
-    if settings.attempts == 1:
-        raise InvalidInputError("config.router.attempts", "is 1: nothing follows from checks", "set 2 or more")
+    for name, most in (("router.attempts", settings.attempts), ("router.max_calls", settings.max_calls)):
+        if most == 1:
+            raise InvalidInputError(f"config.{name}", "is 1: nothing follows from checks", "set 2 or more")
+    if len(config.agents) == 1:
+        raise InvalidInputError("config.agents", "are one: nothing follows from checks", "add another one")
     if settings.carry != "none" and not settings.checks:
         raise InvalidInputError("config.router.carry", "has no effect", "add router.checks, whose messages it hands on")
     if settings.success_reward is not None:
@@ -211,3 +220,12 @@ def _check_steps(config: Config) -> None:
     if (settings.reward or {}).get("id") == "survival":
         problem = "rewards speed, and steps need to know which answers are right"
         raise InvalidInputError("config.router.reward", problem, "remove it, or checks and signal")
+    if settings.attempts > settings.max_calls:
+        problem = f"is {settings.attempts}, and max_calls allows {settings.max_calls} calls"
+        raise InvalidInputError("config.router.attempts", problem, "raise router.max_calls")
+    if settings.signal == "logprobs" and all(agent.kind != "openai" for agent in config.agents):
+        problem = "is logprobs, which agents of kind openai alone tell"
+        raise InvalidInputError("config.router.signal", problem, "name a judge, or set none")
+    if settings.hold and settings.midstream != "error":
+        problem = "has no effect: with hold a stream begins when its answer is complete"
+        raise InvalidInputError("config.router.midstream", problem, "remove it, or hold")
