@@ -5,10 +5,11 @@ import pytest
 from service_running import until
 
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.evaluation.offpolicy import Difference
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.savings import served_requests
 from bot_orch.log import open_log
-from bot_orch.service.dashboard.prompts import prompt_kinds, prompts_part
+from bot_orch.service.dashboard.prompts import PromptKind, prompt_kinds, prompts_part
 
 CONFIG = """
 version: 1
@@ -53,6 +54,14 @@ def test_rows_add_up_to_what_clients_got(served, tmp_path):
     assert max(shares) > 0.0 and (min(shares) == 0.0 or np.ptp(shares) > 0.05), "one kind alone needs a second agent"
     part = prompts_part(rows, "large")
     assert "$ saved against large" in part and f"Kind {rows[0].kind}</a>" in part
+
+
+def test_fractions_of_a_cent_are_told_apart():
+    """A request of a small model costs some millionths of a dollar."""
+    saved = Difference(-0.000013, -0.00002, -0.000006)
+    row = PromptKind(0, 9, [(0, "a", 1.0)], reward=1.0, usd=0.0000159, again=0.0, saved=saved, example="d")
+    part = prompts_part([row], "a")
+    assert ">$0.000016<" in part and ">0.0000130 ± 0.0000070<" in part
 
 
 def test_the_page_has_them_once_kinds_are_known(served, start, tmp_path):

@@ -96,8 +96,8 @@ class Chats:
     def heard(self, answer, value):
         self.said.append((answer.decision_id, value))
 
-    def turn(self, name, *messages, text="answer", finish="stop", token=""):
-        answer = AnswerGiven(name, "a", messages=messages, text=text, finish_reason=finish, token=token)
+    def turn(self, name, *messages, text="answer", finish="stop", **more):
+        answer = AnswerGiven(name, "a", messages=messages, text=text, finish_reason=finish, **more)
         self.judge.hear(answer, self.now_s)
         self.judge.watch(answer, self.now_s)
 
@@ -133,6 +133,15 @@ def test_asked_again():
     assert chats.said == [("d1", 0.0)]
     chats.wait(11)
     assert sorted(chats.said[1:]) == [("d2", 1.0), ("d3", 1.0)]
+
+
+def test_the_same_question_of_another_user_is_no_retry():
+    """One token serves many users of an application."""
+    chats = Chats(window_s=10)
+    chats.turn("d1", USER, params={"user": "ann"})
+    chats.turn("d2", USER, params={"user": "bob"})
+    chats.turn("d3", USER, params={"user": "bob"})
+    assert chats.said == [("d2", 0.0)]
 
 
 def test_empty_and_cut_off():

@@ -90,7 +90,9 @@ class Comparison:
             return f"{self.name}: cannot be known; {self.unknown}"
         usd, parts = self.total_usd(), []
         if usd is not None:
-            parts.append(f"${abs(usd.value):,.2f} +- {_half(usd):,.2f} {'less' if usd.value <= 0 else 'more'}")
+            half = _half(usd)
+            saved, uncertain = dollars(abs(usd.value), half), dollars(half)
+            parts.append(f"${saved} +- {uncertain} {'less' if usd.value <= 0 else 'more'}")
         for name, unit in (("reward", "quality"), ("seconds", "seconds a request")):
             if name in self.differences:
                 each = self.differences[name]
@@ -252,6 +254,19 @@ def _rows(logged: LogSample, rows: Bools) -> LogSample:
 def _sum(known: Mapping[str, float], chain: list[str]) -> float:
     found = [known[each] for each in chain if each in known]
     return math.fsum(found) if found else math.nan
+
+
+def dollars(value: float, scale: float | None = None) -> str:
+    """Dollars with cents, or with two digits of what is less than ten cents; ``scale`` is such a number beside it.
+
+    Examples
+    --------
+    >>> dollars(1234.5), dollars(0.000237), dollars(-4e-9), dollars(0.5, 0.012)
+    ('1,234.50', '0.00024', '0.00', '0.500')
+    """
+    size = round(abs(value if scale is None else scale), 6)
+    places = 1 - math.floor(math.log10(size)) if 0.0 < size < 0.1 else 2
+    return f"{round(value, places) + 0.0:,.{places}f}"
 
 
 def _half(interval: Difference) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from bot_orch.evaluation.savings import dollars
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime
@@ -206,7 +207,7 @@ def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
         failed=f"{row.failed:,} / {row.ended:,}" if row.ended else "–",
         diverted=html('<span class="state bad">{n}</span>', n=row.diverted) if row.diverted else "–",
         calls=row.calls or "–",
-        cost=f"${row.cost_usd:,.2f}",
+        cost=_dollars(row.cost_usd),
     )
 
 
@@ -239,7 +240,7 @@ def _known(value: float | None) -> str:
 
 
 def _dollars(value: float | None) -> str:
-    return "–" if value is None else f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
+    return "–" if value is None else f"${dollars(value)}"
 
 
 def _seconds(value: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bot_orch.evaluation.savings import dollars
 from bot_orch.log.ids import outside, tenant_of
 from bot_orch.service.dashboard.agents import AgentRow, swatch
 from bot_orch.service.dashboard.buckets import BucketView
@@ -42,7 +43,7 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
         ("Decisions", count, told),
         ("Mean reward", "–" if mean is None else number(mean, 2), "in this range"),
         ("Regret", *_regret(timeline, view)),
-        ("Spent", f"${spent:,.2f}", when),
+        ("Spent", f"${dollars(spent)}", when),
         ("For people", str(waiting), f"oldest {oldest}" if waiting else "nobody waits"),
         ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or at),
     ]
@@ -54,7 +55,7 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
 def _asked_again(view: BucketView, rounds: float) -> tuple[str, str]:
     """How often a second agent was asked, how often that changed the answer, and what it cost."""
     again, changed, usd = (float(view.total(name).sum()) for name in ("asked_again", "changed", "later_usd"))
-    return f"{100 * again / rounds:.0f} %", f"changed {100 * changed / rounds:.0f} %, for ${usd:,.2f}"
+    return f"{100 * again / rounds:.0f} %", f"changed {100 * changed / rounds:.0f} %, for ${dollars(usd)}"
 
 
 def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Difference
 from bot_orch.evaluation.rounds import LoggedRounds
-from bot_orch.evaluation.savings import ServedRequests, compare
+from bot_orch.evaluation.savings import ServedRequests, compare, dollars
 from bot_orch.log.ids import outside
 from bot_orch.service.dashboard.agents import swatch
 from bot_orch.service.web.pages import Safe, html, join
@@ -137,7 +137,7 @@ def _row(row: PromptKind, label: str) -> Safe:
         requests=f"{row.requests:,}",
         agents=join(agents),
         reward="–" if row.reward is None else number(row.reward, 2),
-        usd="–" if row.usd is None else f"${row.usd:.4f}",
+        usd="–" if row.usd is None else f"${dollars(row.usd)}",
         again=f"{100 * row.again:.0f} %" if row.again else "–",
         label=label,
         saved=_saved(row.saved),
@@ -150,4 +150,7 @@ def _percent(shares: Sequence[tuple[int, str, float]]) -> str:
 
 def _saved(found: Difference | None) -> str:
     """Dollars saved per request with half the width of the interval."""
-    return "–" if found is None else f"{-found.value:.4f} ± {0.5 * (found.high - found.low):.4f}"
+    if found is None:
+        return "–"
+    half = 0.5 * (found.high - found.low)
+    return f"{dollars(-found.value, half)} ± {dollars(half)}"

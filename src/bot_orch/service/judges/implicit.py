@@ -32,7 +32,7 @@ class ImplicitSettings:
     good
         The value if the window passes without a signal: a default reward, see ``docs/how-to/judges.md``.
     retried
-        The same conversation was sent again.
+        The same conversation was sent again by the same user.
     empty, truncated
         The answer has neither text nor tool calls; it ended with ``finish_reason: length``.
     tool_failed
@@ -131,8 +131,8 @@ class ImplicitJudge:
 
 
 def _digests(answer: AnswerGiven) -> list[bytes]:
-    """Digests of the prefixes of a conversation: item ``n`` covers the first ``n`` messages."""
-    caller = f"{tenant_of(answer.decision_id)}\0{answer.token}"
+    """Digests of the prefixes of a user's conversation: item ``n`` covers the first ``n`` messages."""
+    caller = f"{tenant_of(answer.decision_id)}\0{answer.token}\0{answer.params.get('user', '')}"
     running = hashlib.blake2b(caller.encode(), digest_size=16)
     found = [running.digest()]
     for message in answer.messages:
