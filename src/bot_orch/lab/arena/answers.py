@@ -308,7 +308,7 @@ def run_answers(
     writer.writerow(("dataset", "policy", "metric", "mean", "std", "seeds"))
     for path in paths:
         side = _priced(read_answers(path, truthful=truthful), prices)
-        results = _play_all(side, attempts=attempts, weight=weight, seeds=seeds, rounds=rounds, evaluated=evaluated)
+        results = play_all(side, attempts=attempts, weight=weight, seeds=seeds, rounds=rounds, evaluated=evaluated)
         for line in _lines(dataset_name(path), results, writer):
             tell(line)
         verdict.append(_verdict(dataset_name(path), results, attempts))
@@ -334,9 +334,10 @@ def _priced(side: AnswerSide, prices: Mapping[str, float]) -> AnswerSide:
 _Results = Mapping[str, Floats]
 
 
-def _play_all(
-    side: AnswerSide, *, attempts: int, weight: float, seeds: int, rounds: int | None, evaluated: int
+def play_all(
+    side: AnswerSide, *, attempts: int, weight: float, seeds: int, rounds: int | None, evaluated: int = 0
 ) -> _Results:
+    """Every entrant on the same rows of every order."""
     playable, found = np.flatnonzero(np.isfinite(side.matrix.reward).all(axis=1)), dict[str, list[Floats]]()
     if evaluated > len(playable) - 2:
         remedy = f"pass less than {len(playable) - 1}"
