@@ -114,30 +114,21 @@ def first_key(found: Found, policy: str) -> tuple[str, str, str]:
 
 def print_ablation(found: Found) -> None:
     without = [policy for policy in players(found) if policy != "auto"]
+    orders = [order for order in ORDERS if sets(found, order)]
     rows = []
-    for name in sets(found, "shuffled"):
+    for name in sets(found, orders[0]):
         row = [f"`{name}`"]
-        for order in ORDERS:
+        for order in orders:
             row.append(f"{values(found, name, order, 'auto').mean():.2f}")
             row += [difference(found, name, order, policy) for policy in without]
         rows.append(row)
     mean = [
         f"**{np.mean([values(found, name, order, policy).mean() for name in sets(found, order)]):.3f}**"
-        for order in ORDERS
+        for order in orders
         for policy in ("auto", *without)
     ]
-    head = [f"{part}, {order}" for order in ORDERS for part in ("auto", *(p.removeprefix("auto-") for p in without))]
+    head = [f"{part}, {order}" for order in orders for part in ("auto", *(p.removeprefix("auto-") for p in without))]
     table(["data set", *head], [*rows, ["**mean**", *mean]])
-    worst = min(
-        (
-            values(found, name, order, "auto").mean() / values(found, name, order, "auto-no-alignment").mean(),
-            name,
-            order,
-        )
-        for order in ORDERS
-        for name in sets(found, order)
-    )
-    print(f"Least ratio of auto to auto without alignment: {worst[0]:.3f} ({worst[1]}, {worst[2]}).\n")
 
 
 def difference(found: Found, name: str, order: str, policy: str) -> str:

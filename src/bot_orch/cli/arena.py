@@ -24,7 +24,8 @@ PATH is a table (.csv, .tsv, .parquet), an .npz file, or a folder of these. A ta
   a row per task and agent:   task,agent,reward,cost,seconds,text (trial, claim, feature_NAME)
   or a column per agent:      task,small,large,small_cost,large_cost,text
 Rewards are in [0, 1] or true and false; an empty cell means that the agent cannot take the task. What was read as what,
-and every column that was not read, is said on stderr. Without PATH: the paths in BOT_ORCH_DATA, separated as in PATH.
+and every column that was not read, is said on stderr. BOT_ORCH_DATA lists folders, separated as in the variable PATH:
+a PATH that does not exist is looked for there, and without PATH they are read.
 docs/evidence/arena.md has the names that columns may have and the arrays of .npz files."""
 EXAMPLES = """\
 examples:

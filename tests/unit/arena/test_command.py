@@ -172,11 +172,16 @@ def test_a_latency_target_is_part_of_the_settings(
 
 
 def test_tables_for_the_docs(data: Path, tmp_path: Path) -> None:
-    names = ["auto", "auto-no-alignment", "ucb1"]
-    out = tmp_path / "out"
-    assert _arena(data, "--policies", *names, "--seeds", 3, "--order", "both", "--jobs", 1, "--out", out) == 0
+    both, one = tmp_path / "both", tmp_path / "one"
+    words = [data, "--seeds", 3, "--jobs", 1, "--policies", "auto"]
+    assert _arena(*words, "auto-no-alignment", "ucb1", "--order", "both", "--out", both) == 0
+    assert _arena(*words, "auto-no-context", "--out", one) == 0
     script = Path(__file__).parents[3] / "benchmarks" / "arena.py"
-    for table, text in (("league", "| `ucb1` |"), ("ablation", "Least ratio")):
+    for table, out, text in (
+        ("league", both, "| `ucb1` |"),
+        ("ablation", both, "| no-alignment, given |"),
+        ("ablation", one, "| no-context, shuffled |"),
+    ):
         done = subprocess.run([sys.executable, script, table, out], capture_output=True, text=True, check=True)
         assert text in done.stdout
 

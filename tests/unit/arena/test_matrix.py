@@ -312,6 +312,8 @@ def test_expand_finds_files_folders_and_says_what_is_wrong(tmp_path: Path, monke
     write_npz(tmp_path / "other" / "two.npz", gaming_matrix(GamingSettings(tasks=5)))
     monkeypatch.setenv("BOT_ORCH_DATA", os.pathsep.join([str(tmp_path), str(tmp_path / "other" / "two.npz")]))
     assert [p.name for p in expand([])] == ["one.npz", "two.npz"], "a list of paths, files too"
+    monkeypatch.chdir(tmp_path / "other")
+    assert [p.parent.name for p in expand([Path("one.npz"), Path("two.npz")])] == [tmp_path.name, ""], "or by name"
     monkeypatch.delenv("BOT_ORCH_DATA")
     with pytest.raises(InvalidInputError, match="set BOT_ORCH_DATA"):
         expand([])  # no default

@@ -35,12 +35,18 @@ def expand(paths: Sequence[Path], tell: Callable[[str], None] | None = None) -> 
         for path in paths:
             if not path.exists():
                 raise InvalidInputError("BOT_ORCH_DATA", f"{path} does not exist", "name files and folders that do")
-    found = [file for path in paths for file in _expand_one(path, tell)]
+    found = [file for path in paths for file in _expand_one(_located(path), tell)]
     names = [dataset_name(path) for path in found]
     for name in names:
         if names.count(name) > 1:
             raise InvalidInputError("PATH", f"two data sets are called {name!r}", "pass it once, or rename one")
     return found
+
+
+def _located(path: Path) -> Path:
+    """The path, or else what has its name in a folder of ``BOT_ORCH_DATA``."""
+    candidates = (path, *(folder / path for folder in data_paths()))
+    return next((each for each in candidates if each.exists()), path)
 
 
 def _expand_one(path: Path, tell: Callable[[str], None] | None) -> list[Path]:
