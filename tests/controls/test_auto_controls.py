@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from auto_choices import check_doubt, check_newcomers, check_pending, tried
 from auto_worlds import (
     check_doubt_looks_at_rivals,
+    check_doubt_of_others_stays,
     check_improvement_is_found,
     check_permuted_words_cost_little,
     check_words_earn,
@@ -143,3 +144,10 @@ def test_a_counter_that_is_not_saved(monkeypatch):
     monkeypatch.setattr(checks.Orchestrator, "from_json", classmethod(lossy))
     with pytest.raises(AssertionError, match="restored"):
         checks.check_round_trip(Auto())
+
+
+def test_one_noise_for_all_agents_is_noticed(monkeypatch):
+    check_doubt_of_others_stays()
+    monkeypatch.setattr("bot_orch.policies.auto._noise", lambda s: s.levels[:, :1])
+    with pytest.raises(AssertionError, match="seldom asked"):
+        check_doubt_of_others_stays()

@@ -2,7 +2,7 @@
 
 import random
 
-from bot_orch import Orchestrator, Outcome, Task
+from bot_orch import Agent, Objective, Orchestrator, Outcome, Task
 
 WORDS = {
     "code": "python function bug stacktrace compile refactor class loop async unit test exception import module",
@@ -92,3 +92,42 @@ def share_of_rival(seed, rounds=2000, others=10):
 def check_doubt_looks_at_rivals():
     shares = [share_of_rival(seed) for seed in range(3)]
     assert min(shares) > 0.35, f"the rival gets {min(shares):.2f} of what the leader leaves"
+
+
+CHATS = {
+    "greeting": ("hello {}", "good morning {}, how are you today", "hi {}, how are you this week"),
+    "program": ("write a function that sorts a {}", "write a function that prints a {}", "fix this function on a {}"),
+}
+NOUNS = ["list", "string", "tree", "table", "file", "queue", "graph", "anna", "bob", "carol", "dave", "eve", "frank"]
+SPECIALISTS = {"small": (0.0005, "greeting"), "code": (0.002, "program"), "large": (0.015, "greeting program")}
+
+
+def loss_to_specialists(seed, rounds=400):
+    """Mean net reward lost in the last quarter, where a dear agent is always right and cheap ones on one kind each."""
+    rng, lost = random.Random(seed), []  # noqa: S311
+    agents = [Agent(name, price=usd) for name, (usd, _) in SPECIALISTS.items()]
+    router = Orchestrator(agents, seed=seed, objective=Objective(usd=20.0), encoder="builtin")
+    for _ in range(rounds):
+        kind = rng.choice(list(CHATS))
+        decision = router.decide(Task(text=rng.choice(CHATS[kind]).format(rng.choice(NOUNS))))
+        net = {name: float(kind in knows) - 20.0 * usd for name, (usd, knows) in SPECIALISTS.items()}
+        router.observe(decision.id, Outcome.completed(float(kind in SPECIALISTS[decision.agent][1])))
+        lost.append(max(net.values()) - net[decision.agent])
+    return sum(lost[-rounds // 4 :]) / (rounds // 4)
+
+
+def check_safe_agent_is_left(seeds=16):
+    lost = [loss_to_specialists(seed) for seed in range(seeds)]
+    assert sum(lost) / seeds < 0.035, f"a dear agent that is always right is kept: {lost}"
+
+
+def check_doubt_of_others_stays():
+    """Three hundred right answers of one agent say nothing of another one that was wrong twice and right twice."""
+    router, bonus = Orchestrator(["small", "large"], seed=1, encoder="builtin"), []
+    for number in range(320):
+        agent = "small" if number in (2, 5, 8, 11) else "large"
+        decision = router.decide(Task(text=f"write a function {NOUNS[number % len(NOUNS)]}"), [agent])
+        router.observe(decision.id, Outcome.completed(float(agent == "large" or number > 6)))
+        if number in (19, 319):
+            bonus.append(router.decide(Task(text="write a function")).terms.exploration[0])
+    assert bonus[1] > 0.8 * bonus[0], f"the bonus of an agent seldom asked fell from {bonus[0]:.3f} to {bonus[1]:.3f}"

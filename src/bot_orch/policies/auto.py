@@ -56,6 +56,7 @@ LOW, HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
 SMALL_TEAM, TEAM_POWER = 6.0, 0.4  # agents up to which exploration is full, and how it falls beyond
 NEWCOMERS = 2.0  # agents tried by round t: at most this times sqrt(t), plus one
 STALE = 5e-3  # variance that an agent's mean gains per round without outcome, relative to the noise, over all agents
+OWN = 5.0  # outcomes after which an agent's own noise counts half
 THIN = 5.0  # outcomes up to which that counts for more than half in the choice itself
 GRACE = 50.0  # rounds without outcome after which an agent is looked at again
 LOOK, LOOKS = 4.0, 20.0  # pseudo-outcomes behind the prior mean of a look, and its outcomes before it ends
@@ -173,7 +174,7 @@ class Auto(Policy):
         if given.cost is not None:
             trust = _rows(given.cost, s) * (TRUST / (TRUST + s.count + pending))
             penalty = penalty - trust
-        noise = s.levels[:, :1]
+        noise = s.levels[:, :1] if x is None else _noise(s)
         sd = self._scale(s.m) * np.sqrt(noise * spread)
         location = mean - penalty
         eligible = None if given.eligible is None else _rows(given.eligible, s)
@@ -182,7 +183,7 @@ class Auto(Policy):
         if new is not None:
             trying = new.any(axis=1, keepdims=True)
             p = np.where(trying, _randucb(location, sd, np.where(trying, new, True)), p)
-        doubt = self._doubt(s, location, given.t, eligible) if s.m > 1 else None
+        doubt = self._doubt(s, location, noise, given.t, eligible) if s.m > 1 else None
         bonus = sd + trust
         return Choice(
             p.reshape(shape), mean.reshape(shape), bonus.reshape(shape), None if doubt is None else doubt.reshape(shape)
@@ -290,7 +291,7 @@ class Auto(Policy):
     def _scale(self, m: int) -> float:
         return self.scale * float(min(1.0, (SMALL_TEAM / m) ** TEAM_POWER))
 
-    def _doubt(self, s: _View, location: Floats, t: int, eligible: Bools | None) -> Floats:
+    def _doubt(self, s: _View, location: Floats, noise: Floats, t: int, eligible: Bools | None) -> Floats:
         """Where the floor explores: in proportion to each agent's likelihood of being better than the leader.
 
         The likelihood is normal; its variance falls with the number of outcomes and grows in rounds without one.
@@ -299,7 +300,7 @@ class Auto(Policy):
         best = _max(score, axis=1, keepdims=True)
         variance = 1.0 / np.maximum(s.count, 0.5) + STALE / s.m * np.maximum(t - s.last, 0.0)
         gap = best - location
-        likely = np.exp(-0.5 * gap * gap / (s.levels[:, :1] * variance)) * (score < best) + 1e-9
+        likely = np.exp(-0.5 * gap * gap / (noise * variance)) * (score < best) + 1e-9
         if eligible is not None:
             likely = likely * eligible
         return np.asarray(likely / _sum(likely, axis=1, keepdims=True))
@@ -404,6 +405,18 @@ class _View:
         if found is None:
             found = self.__dict__["_design"] = _design(x)
         return found
+
+    def by_owner(self, n: int, values: Floats | None = None) -> Floats:
+        """Sums by agent (B, M) of ``values`` (B, n) of the first n kept outcomes, or their number."""
+        found = self.__dict__.get("_owners")
+        if found is None:
+            width = int(self.uids.max()) + 1
+            first = _arange(self.b)[:, None] * width + 1
+            found = self.__dict__["_owners"] = (self.near_owner[:, :n] + first).ravel(), self.uid + first, width
+        place, mine, width = found
+        total = np.bincount(place, None if values is None else values.ravel(), self.b * width)
+        total[::width] = 0  # rows without owner, and agents without rows
+        return np.asarray(total[mine])
 
     def __getattr__(self, name: str) -> Any:
         array = self._state[name]
@@ -525,13 +538,18 @@ def _neighbours(s: _View, x: Floats) -> tuple[Floats, Floats]:
     x = x.astype(np.float32)
     square = s.near_square[:, :n] - 2.0 * (s.near_x[:, :n] @ x[:, :, None])[..., 0] + _sum(x * x, axis=1)[:, None]
     kernel = np.exp(np.sqrt(np.maximum(square, 0.0)) * (-1.0 / WIDTH))
-    width = int(s.uids.max()) + 1
-    first = _arange(s.b)[:, None] * width + 1
-    place, mine = (s.near_owner[:, :n] + first).ravel(), s.uid + first
-    weight = np.bincount(place, kernel.ravel(), s.b * width)
-    rest = np.bincount(place, (kernel * s.near_rest[:, :n]).ravel(), s.b * width)
-    weight[::width], rest[::width] = 0.0, 0.0  # rows without owner, and agents without rows
-    return weight[mine], rest[mine]
+    return s.by_owner(n, kernel), s.by_owner(n, kernel * s.near_rest[:, :n])
+
+
+def _noise(s: _View) -> Floats:
+    """Variance of each agent's rewards around their estimates, (B, M), from its kept outcomes and that of all agents.
+
+    An agent that is always right makes the common variance small. Others, tried on few tasks, would then seem known.
+    """
+    n = min(int(s.stored.max()), ROWS)
+    count, square = s.by_owner(n), s.by_owner(n, np.square(s.near_rest[:, :n]))
+    shared = np.maximum(s.levels[:, :1], START[0])
+    return np.asarray((square + OWN * shared) / (count + OWN))
 
 
 def _flat(s: _View, slope: Floats | None = None) -> tuple[Floats, Floats]:
