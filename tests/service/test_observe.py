@@ -1,7 +1,9 @@
 """Mode observe: the baseline serves, the router decides in the background, and some answers are compared."""
 
 import asyncio
+import csv
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -105,6 +107,8 @@ def test_the_dashboard_says_what_would_have_been_saved(start):
     page = service.get("/").body.decode()
     assert "Savings" in page
     assert "what was served (mode observe)" in page and "less; quality -0." in page and "±" in page
+    table = csv.DictReader(service.get("/dashboard/agents.csv").body.decode().splitlines())
+    assert {row["agent"]: float(row["usd"]) for row in table} == pytest.approx({"short": 0.001, "long": 0.01})
     service.stop()
     plain = CONFIG.replace(", ROUTER", "").replace("JUDGES", "")
     service = start(plain)
@@ -234,8 +238,10 @@ async def preferences(first, n=400):
     judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
     one, other = AnswerGiven("d-1", "one", text="1.0"), AnswerGiven("d-2", "other", text="0.0")
     values = [await judge.preference(one, other) for _ in range(n)]
-    back = [await judge.preference(other, one) for _ in range(n)]
-    return judge, sum(values) / n, sum(back) / n
+    back = [(await judge.preference(other, one)).value for _ in range(n)]
+    placed = Counter(each.place for each in values)
+    assert placed["first"] > 4 * placed["second"] if first else placed["first"] < 2 * placed["second"]
+    return judge, sum(each.value for each in values) / n, sum(back) / n
 
 
 @pytest.mark.parametrize("first", [0.0, 0.6])
@@ -247,6 +253,31 @@ def test_the_order_of_two_answers_is_measured_and_cancels(first):
     assert judge.bias.value == pytest.approx(0.5 * first, abs=0.05)
 
 
+class InFull:
+    """A judge of pairs that prefers the first place, and waits until all pairs have been asked about."""
+
+    def __init__(self, abreast):
+        self.left, self.all = abreast, asyncio.Event()
+
+    async def call(self, request):
+        self.left -= 1
+        if self.left <= 0:
+            self.all.set()
+        await self.all.wait()
+        return CallReply("better: tie" if "<answer_A>\nequal" in request.messages[1]["content"] else "better: A")
+
+
+def test_what_decided_is_told_pair_by_pair_with_several_at_a_time():
+    async def judged():
+        guard = InFull(3)
+        judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
+        texts = ("equal", "one", "equal")
+        pairs = [[AnswerGiven(f"{name}-{i}", name, text=text) for name in "de"] for i, text in enumerate(texts)]
+        return [each.place for each in await asyncio.gather(*(judge.preference(*pair) for pair in pairs))]
+
+    assert asyncio.run(judged()) == ["", "first", ""]
+
+
 def test_one_order_alone_would_be_biased():
     """The control: the verdict of the call that shows an answer first."""
 
@@ -255,7 +286,7 @@ def test_one_order_alone_would_be_biased():
         judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
         one, other = AnswerGiven("d-1", "one", text="0.0"), AnswerGiven("d-2", "other", text="0.0")
         alone = [await judge._verdict(one, other) for _ in range(n)]
-        return sum(alone) / n, sum([await judge.preference(one, other) for _ in range(n)]) / n
+        return sum(alone) / n, sum([(await judge.preference(one, other)).value for _ in range(n)]) / n
 
     alone, both = asyncio.run(verdicts())
     assert alone > 0.7

@@ -21,7 +21,7 @@ _TONES = {"closed": "good", "half_open": "warn", "open": "bad"}
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """Statistics of one agent in a time range; ``None`` where unknown. Dollars are per decision.
+    """Statistics of one agent in a time range; ``None`` where unknown. Dollars are per call.
 
     ``judged`` and ``truth`` are means over the ``audited`` answers; ``gap_error`` is the standard error of their
     difference.
@@ -79,7 +79,7 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
                 share=_ratio(n, made),
                 propensity=_ratio(sums["propensity"][index], made),
                 reward=_ratio(sums["reward"][index], sums["rewarded"][index]),
-                usd=_ratio(sums["cost_usd"][index], n),
+                usd=_ratio(sums["cost_usd"][index], max(n, sums["ended"][index])),  # shadow calls are no decisions
                 seconds=_ratio(sums["seconds"][index], sums["completed"][index]),
                 distance=_ratio(sums["distance"][index], made),
                 **_audit(sums, index),
@@ -256,6 +256,6 @@ _MORE = ("audited", "judged", "truth", "failed", "ended", "diverted", "cost_usd"
 
 
 def agents_table(rows: Sequence[AgentRow]) -> list[Sequence[object]]:
-    """The table for a file; unknown values are empty, ``usd`` is per decision."""
+    """The table for a file; unknown values are empty, ``usd`` is per call."""
     names = (*_FIELDS, *_MORE)
     return [names, *([getattr(row, name) for name in names] for row in rows)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bot_orch.agents.base import CallFailure, CallRequest
 from bot_orch.agents.guard import Guard
@@ -29,6 +29,7 @@ _SAID = re.compile(
     r"(?:better|winner|verdict|preferred)\W{0,6}(?:(?:answer|is)\W{1,3})*(A|B|tie|neither|both)\b", re.IGNORECASE
 )
 _WORTH = {"a": 1.0, "b": 0.0}
+_PLACES = {1.0: "first", 0.0: "second"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,6 @@ class OrderBias:
 
     pairs: int = 0
     first: float = 0.0
-    changed: int = 0
 
     @property
     def value(self) -> float:
@@ -61,7 +61,13 @@ class OrderBias:
         """Count the verdicts on one pair in its two orders, each that of the answer shown first."""
         self.pairs += 1
         self.first += sum(verdicts)
-        self.changed += verdicts[0] == verdicts[1] != 0.5
+
+
+class Preference(NamedTuple):
+    """How much better an answer is than the other one, and which place both verdicts preferred, if one."""
+
+    value: float
+    place: str
 
 
 class PairwiseJudge:
@@ -71,14 +77,15 @@ class PairwiseJudge:
         self._name, self._settings, self._guard = name, settings, guard
         self.bias = OrderBias()
 
-    async def preference(self, one: AnswerGiven, other: AnswerGiven) -> float:
+    async def preference(self, one: AnswerGiven, other: AnswerGiven) -> Preference:
         """How much better ``one`` is than ``other``: 1, 0.75, 0.5 for a tie, ... 0."""
         swapped = uniform(derive_key("pair", self._name, one.decision_id), 0) < 0.5
         first, second = (other, one) if swapped else (one, other)
         ahead, behind = await self._verdict(first, second), await self._verdict(second, first)
         self.bias.count(ahead, behind)
         preferred = 0.5 * (ahead + 1.0 - behind)
-        return 1.0 - preferred if swapped else preferred
+        place = _PLACES.get(ahead, "") if ahead == behind else ""
+        return Preference(1.0 - preferred if swapped else preferred, place)
 
     async def _verdict(self, first: AnswerGiven, second: AnswerGiven) -> float:
         """1 if the answer shown first is better, 0 if the second one is, 0.5 for a tie."""

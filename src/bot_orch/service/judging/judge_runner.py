@@ -178,16 +178,15 @@ class JudgeRunner:
 
     async def _compare(self, seat: _Seat, judge: PairwiseJudge, one: AnswerGiven, other: AnswerGiven) -> None:
         """Report the preference of a judge of pairs as the reward of one answer, and the rest as that of the other."""
-        changed = judge.bias.changed
         try:
             async with seat.slots, asyncio.timeout(seat.config.timeout_s):
-                value = await judge.preference(one, other)
+                value, place = await judge.preference(one, other)
         except Exception as error:  # a defect of a judge must not end the others
             self._failed(seat, one, error)
             return
         await report(self._runtime, one, seat.config.name, value=value, rate=1.0)
         await report(self._runtime, other, seat.config.name, value=1.0 - value, rate=1.0)
-        self._count(seat, "judged" if judge.bias.changed == changed else "order decided")
+        self._count(seat, f"{place} place preferred" if place else "judged")
 
     def _stream(self, judge: JudgeConfig) -> int:
         return derive_key("judge", judge.name, self._runtime.config.router.seed)
