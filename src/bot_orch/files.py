@@ -29,6 +29,15 @@ def read_state(path: str | Path) -> str:
         raise StateFormatError(f"path: {file} is not a saved state; pass a file written by save()") from error
 
 
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write to a temporary file in the same folder, fsync, then rename; refuse to replace a device or folder.
 

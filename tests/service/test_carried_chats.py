@@ -16,7 +16,7 @@ from test_workers import ALL, CHAT, SECRETS, Service
 from bot_orch.core.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
-from bot_orch.service.reports import ReportSource, source_of
+from bot_orch.service.reports import ReportSource, feedback_id
 
 OWNER, FRONT = 0, 1
 PIECES = 5
@@ -177,7 +177,8 @@ def of(found, kind):
 
 def outcomes(service):
     """Reports of rounds, without those of judges."""
-    return [each for each in of(events(service), FeedbackGiven) if source_of(each) is ReportSource.ROUND]
+    made = of(events(service), FeedbackGiven)
+    return [each for each in made if each.id == feedback_id(ReportSource.ROUND, each.decision_id)]
 
 
 def carried(service):

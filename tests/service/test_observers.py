@@ -2,13 +2,12 @@
 
 import asyncio
 
-import pytest
 from service_running import until
 
-from bot_orch.core.events import DecisionMade, FeedbackGiven, TaskEnded, TaskSubmitted
+from bot_orch.core.events import DecisionMade, TaskEnded, TaskSubmitted
 from bot_orch.log.log import Row
 from bot_orch.service.queue.state import _CHANGES, Topic
-from bot_orch.service.reports import ReportSource, feedback_id, source_of
+from bot_orch.service.reports import ReportSource, feedback_id
 from bot_orch.service.work import BackgroundTasks
 
 
@@ -76,14 +75,6 @@ def test_rows_are_told_apart_by_type_whatever_their_version():
     assert [row.holds(DecisionMade) for row in rows] == [True, False, False]
     assert [row.holds(TaskSubmitted) for row in rows] == [False, True, False]
     assert [row.holds(TaskEnded) for row in rows] == [False, False, True]
-
-
-@pytest.mark.parametrize(
-    ("name", "source"),
-    [("round-d", ReportSource.ROUND), ("round-e", ReportSource.CALLER), ("auto-0f", ReportSource.CONTENT)],
-)
-def test_ids_of_reports_say_who_made_them(name, source):
-    assert source_of(FeedbackGiven(name, "d", "learned")) is source
 
 
 def test_ids_of_reports_are_those_of_earlier_logs(start):

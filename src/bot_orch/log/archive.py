@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bot_orch.errors import InvalidInputError, MissingExtraError, StateFormatError
+from bot_orch.files import sync
 from bot_orch.log.log import ArchiveRecord, Log, Row, Snapshot
 
 NOTHING_BEFORE = bytes(32)
@@ -84,7 +85,7 @@ def write_segment(folder: Path, rows: Sequence[Row], before: bytes) -> Segment:
     if written != (temporary, first, last, before, digest) or read_rows(written) != list(rows):
         raise StateFormatError(f"archive: {temporary} does not hold what was written; check the disk")
     temporary.replace(path)
-    _sync(folder)
+    sync(folder)
     return written._replace(path=path)
 
 
@@ -169,7 +170,7 @@ def rewrite_segments(folder: Path, record: ArchiveRecord, changed: Mapping[int, 
             digest = write_segment(target, rows, digest).digest
         else:
             digest = segment.digest
-    _sync(folder)
+    sync(folder)
     return record._replace(digest=digest)
 
 
@@ -183,7 +184,7 @@ def replace_segments(folder: Path, record: ArchiveRecord) -> None:
     if files and read_segment(files[-1]).digest == record.digest:
         for path in files:
             path.replace(folder / path.name)
-        _sync(folder)
+        sync(folder)
     shutil.rmtree(target)
 
 
@@ -279,15 +280,6 @@ def first_since(log: Log, time_us: int) -> int:
 
 def _name(first: int, last: int) -> str:
     return f"events-{first:012d}-{last:012d}.parquet"
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _line(error: Exception) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from bot_orch.core.events import FeedbackGiven
-
 
 class ReportSource(Enum):
     """The source of a report's id; the value is its prefix in the log."""
@@ -28,18 +26,3 @@ def feedback_id(source: ReportSource, name: str) -> str:
     'round-d1'
     """
     return f"{source.value}{name}"
-
-
-def source_of(event: FeedbackGiven) -> ReportSource:
-    """The source of a report.
-
-    Examples
-    --------
-    >>> source_of(FeedbackGiven("round-d1", "d1", "learned")), source_of(FeedbackGiven("round-d1", "d2", "learned"))
-    (<ReportSource.ROUND: 'round-'>, <ReportSource.CALLER: ''>)
-    """
-    if event.id == feedback_id(ReportSource.ROUND, event.decision_id):
-        return ReportSource.ROUND
-    if event.judge and event.id == feedback_id(ReportSource.JUDGE, f"{event.judge}-{event.decision_id}"):
-        return ReportSource.JUDGE
-    return ReportSource.CONTENT if event.id.startswith(ReportSource.CONTENT.value) else ReportSource.CALLER

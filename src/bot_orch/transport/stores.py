@@ -41,7 +41,7 @@ class LinearStore:
 
     def fields(self) -> dict[str, Field]:
         """The sum, and for a window also its outcomes."""
-        declared = {"total": Field(shape=(self.geometry.n_features,))}
+        declared = {"total": Field(shape=(self.geometry.width,))}
         if self.memory.mode == "window":
             declared["ring"] = Field(shape=(self.memory.size, *self.geometry.outcome_shape))
         return declared

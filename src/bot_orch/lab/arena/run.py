@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from bot_orch._version import __version__
-from bot_orch.arrays import Floats
 from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.files import write_atomically
@@ -45,6 +44,7 @@ from bot_orch.lab.harness.replay_metrics import (
     budget_baseline,
     chosen,
     fixed_agent,
+    known_mean,
     score,
     scored,
 )
@@ -184,20 +184,11 @@ def current_agent(matrix: Matrix, wanted: str | None) -> tuple[str, str]:
     if wanted is not None and wanted in matrix.agents:
         return wanted, "named by --baseline"
     if matrix.cost_usd is not None:
-        known = np.isfinite(matrix.cost_usd) & matrix.eligible
-        count = known.sum(axis=0)
-        mean = np.where(count > 0, np.where(known, matrix.cost_usd, 0.0).sum(axis=0) / np.maximum(count, 1), -1.0)
-        if mean.max() > mean[mean >= 0.0].min(initial=np.inf):
-            return matrix.agents[int(np.argmax(mean))], "the most expensive agent"
-    return matrix.agents[int(np.argmax(_mean_rewards(matrix)))], "the agent with the highest mean reward"
-
-
-def _mean_rewards(matrix: Matrix) -> Floats:
-    """Mean reward of every agent on the tasks it can take, (M,); minus infinity without one."""
-    known = np.isfinite(matrix.reward) & matrix.eligible
-    count = known.sum(axis=0)
-    total = np.where(known, matrix.reward, 0.0).sum(axis=0)
-    return np.where(count > 0, total / np.maximum(count, 1), -np.inf)
+        usd = known_mean(np.where(matrix.eligible, matrix.cost_usd, np.nan))
+        if np.nanmax(usd, initial=-np.inf) > np.nanmin(usd, initial=np.inf):
+            return matrix.agents[int(np.nanargmax(usd))], "the most expensive agent"
+    reward = known_mean(np.where(matrix.eligible, matrix.reward, np.nan))
+    return matrix.agents[int(np.nanargmax(reward))], "the agent with the highest mean reward"
 
 
 def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
@@ -11,6 +10,7 @@ from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 
 from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.files import sync
 from bot_orch.log.archive import whole
 from bot_orch.log.log import Log, Row
 from bot_orch.log.stores.postgres.log import PostgresLog
@@ -53,11 +53,11 @@ def back_up(source: _SqlLog, path: Path, progress: _Progress | None = None) -> i
     partial.unlink(missing_ok=True)  # of a copy that was interrupted
     try:
         last = _written(source, partial, progress)
-        _sync(partial)
+        sync(partial)
         partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)
-    _sync(path.parent)
+    sync(path.parent)
     return last
 
 
@@ -151,11 +151,3 @@ def _digest(rows: Iterable[Row]) -> bytes:
     for row in rows:
         digest.update(repr(row[:4]).encode() + len(row.body).to_bytes(8, "big") + row.body)
     return digest.digest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

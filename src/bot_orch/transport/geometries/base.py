@@ -52,14 +52,14 @@ class Geometry(ABC):
             _REGISTRY[cls.name] = cls
 
     @property
-    @abstractmethod
     def order(self) -> int:
-        """The order p of W_p: 1 or 2."""
+        """The order p of W_p: 1, or 2."""
+        return 1
 
     @property
-    @abstractmethod
     def certificate(self) -> str:
         """``exact``, ``lower_bound`` (never above the true W) or ``approximate``."""
+        return "exact"
 
     @property
     @abstractmethod
@@ -116,17 +116,12 @@ class LinearGeometry(Geometry):
 
     store: ClassVar[str] = "linear"
 
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """Number of features per outcome."""
-
     @abstractmethod
     def features(self, outcomes: Floats) -> Floats:
-        """Features ``(..., f)`` of outcomes ``(...) + outcome_shape``."""
+        """Features ``(..., q)`` of outcomes ``(...) + outcome_shape``."""
 
     def finish(self, means: Floats) -> Floats:
-        """The embedding ``(..., q)`` from mean features ``(..., f)``."""
+        """The embedding ``(..., q)`` from mean features ``(..., q)``."""
         return means
 
     def embed_outcomes(self, outcomes: Floats) -> Floats:

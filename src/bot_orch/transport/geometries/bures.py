@@ -82,11 +82,6 @@ class Bures(LinearGeometry):
         return 2 * d if self.diagonal else d + d * d
 
     @property
-    def n_features(self) -> int:
-        """First and second moments; the same number as :attr:`width`."""
-        return self.width
-
-    @property
     def outcome_shape(self) -> tuple[int, ...]:
         """A point, (d,)."""
         return (self.dimension,)

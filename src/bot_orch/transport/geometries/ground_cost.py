@@ -111,11 +111,6 @@ class CostCloud(PointGeometry):
             raise InvalidInputError("cost_cloud", "has no room", "pass dimension >= 1 and capacity >= 1")
 
     @property
-    def certificate(self) -> str:
-        """Always ``exact``."""
-        return "exact"
-
-    @property
     def width(self) -> int:
         """Length of an embedding: a weight and d coordinates per point; empty slots have weight zero."""
         return self.capacity * (1 + self.dimension)

@@ -36,24 +36,9 @@ class LabelGeometry(LinearGeometry):
         raise NotImplementedError
 
     @property
-    def order(self) -> int:
-        """W1 by default."""
-        return 1
-
-    @property
-    def certificate(self) -> str:
-        """Always ``exact``."""
-        return "exact"
-
-    @property
     def width(self) -> int:
         """Length q of the atoms."""
         return int(self.atoms.shape[1])
-
-    @property
-    def n_features(self) -> int:
-        """Same as :attr:`width`."""
-        return self.width
 
     @property
     def outcome_shape(self) -> tuple[int, ...]:

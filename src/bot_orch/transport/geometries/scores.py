@@ -50,11 +50,6 @@ class Scores(LinearGeometry):
             )
 
     @property
-    def order(self) -> int:
-        """Always W1."""
-        return 1
-
-    @property
     def certificate(self) -> str:
         """``exact`` on the grid, else ``lower_bound``."""
         return "exact" if self.on_grid else "lower_bound"
@@ -62,11 +57,6 @@ class Scores(LinearGeometry):
     @property
     def width(self) -> int:
         """One coordinate per cell."""
-        return self.cells
-
-    @property
-    def n_features(self) -> int:
-        """One feature per cell."""
         return self.cells
 
     @property

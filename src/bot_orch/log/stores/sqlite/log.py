@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.files import write_atomically
+from bot_orch.files import sync, write_atomically
 from bot_orch.log.ids import long_name, short_name
 from bot_orch.log.log import ArchiveRecord, LogConflictError, Row, Snapshot
 from bot_orch.log.stores.sql import SqlLog, queries, schema_script
@@ -209,7 +209,7 @@ class SqliteLog(SqlLog):
                 w.execute(statement)
             w.execute(f"PRAGMA user_version = {_VERSION}").fetchall()
             w.execute("COMMIT")
-        _sync_directory(self.path.parent)
+        sync(self.path.parent)
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -235,11 +235,3 @@ def _check_version(connection: Any, path: Path) -> None:
 def _in_transaction(connection: Any) -> bool:
     flag = connection.in_transaction
     return bool(flag() if callable(flag) else flag)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
