@@ -84,7 +84,7 @@ def test_the_command_evaluates_logs_of_several_attempts(tmp_path, capsys):
     rng, path = np.random.default_rng(3), str(tmp_path / "log.sqlite")
     good = dict.fromkeys(NAMES, 0.0)
     functions = {name: (lambda task, name=name: name) for name in NAMES}
-    router = Router(NAMES, functions=functions, judge=lambda task, answer: good[answer], path=path, floor=0.5, seed=2)
+    router = Router(NAMES, functions=functions, judge=lambda task, answer: good[answer], path=path, floor=0.5, seed=3)
     for _ in range(300):
         good.update((name, float(rng.random() < RIGHT[name])) for name in NAMES)
         router.call(Task(), attempts=2, check=lambda task, answer: good[answer])

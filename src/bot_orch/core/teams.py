@@ -11,12 +11,14 @@ A round is a sequence of steps. What an answer is worth is the probability that 
   (h_0 + h_1 e_j), with the same coefficients for every pair of agents. Answers that cannot be compared count by how
   much surer or less sure than usual they are.
 
-Asking agent j gains only where its answer differs from the best one so far and is more probable than that by then:
+Asking agent j gains where its answer is more probable than the best one so far:
 
-    G_j = E[(1 - P(equal)) (P_j - P_best)^+ ] - cost_j
+    G_j = E[(P_j - P_best)^+] - cost_j
 
-over the distribution of j's next signal, tilted by the signals of this round (difficulty is common to agents). This is
-the amount by which Weitzman's reservation value exceeds the best answer, so G_j > 0 is his rule for opening a box [1]_.
+over the distribution of j's next signal, tilted by the signals of this round (difficulty is common to agents). Whether
+the answers will be equal cancels out: P(differ) (P(j right | differ) - P(best right | differ)) = P_j - P_best, because
+two equal answers are right or wrong together. This is the amount by which Weitzman's reservation value exceeds the best
+answer, so G_j > 0 is his rule for opening a box [1]_.
 The first step compares whole rounds: asking j first is worth E[P_j + max(0, max_k G_k)], plus a bias per first agent,
 which is learned from what its rounds earn, times the share of its calls that j answers, less the cost of j. Exploration
 is coupled RandUCB on the ability b_j and that bias, so that what is learned of an agent that was asked second counts,
@@ -52,7 +54,7 @@ COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central", "barycent
 
 RECENT = 0.05  # rate of the share of an agent's calls that are answered
 KEPT, GRID = 128, 6  # signals kept per agent, and points of their distribution
-BIAS_VAR, NOISE = 1e-3, 0.15  # of the expected worth of rounds by first agent: its error, and the spread of earnings
+BIAS_VAR, NOISE = 1e-4, 0.15  # of the expected worth of rounds by first agent: its error, and the spread of earnings
 LABELS, LABEL_VAR = 64, 0.5  # labels that are told apart; prior variance of what a label says of its answer
 # optimism: the root mean square of the random multiple of the standard deviation of a worth, and of a later gain
 FIRST_SCALE, SCALE = 0.8, 0.1
@@ -94,8 +96,6 @@ SCHEMA: Schema = {
     "cross_cov": Field(shape=(6, 6), fill=_CROSS_VAR, identity=True, **_one),
     "other": Field(shape=(3,), fill=_OTHER, **_one),
     "other_cov": Field(shape=(3, 3), fill=_OTHER_VAR, identity=True, **_one),
-    "equal": Field(shape=(1,), fill=0.5, **_one),
-    "equal_cov": Field(shape=(1, 1), fill=0.5, identity=True, **_one),
     "alike": Field(shape=(2,), fill=(2.0, 5.0), **_one),
 }
 # for answers with outputs: the slope of W to the task's reference; count, sum and sum of squares of that W; count and
@@ -342,15 +342,11 @@ def first_step(state: Arrays, *, estimate: Floats, penalty: Floats, eligible: Bo
 def _later_gains(state: Arrays, e: Floats, z: Floats, weight: Floats, *, penalty: Floats) -> Floats:
     """Expected gain of asking a second agent if that pays, by first agent, (M,); evidence at their points, (M, K)."""
     m, k = e.shape
-    before, then = (m * k, 1, 1), float(state["common"][5]) * z.reshape(m * k, 1, 1)
-    x0, x1, _, _, h0, h1 = state["cross"].tolist()
-    first, later = e.reshape(before), e[None] + then  # (first agent and point, second agent, point)
-    contested = x0 + x1 * first
-    theirs = _expit(x0 + x1 * later + h0 + h1 * _clip(first, _LOW, _HIGH))
-    mine = _expit(contested + h0 + h1 * _clip(later, _LOW, _HIGH))
-    apart = 1.0 - _agreement(state, np.maximum(contested, first), later)
+    before = (m * k, 1, 1)
+    later = e + float(state["common"][5]) * z.reshape(before)  # (first agent and point, second agent, point)
     shares = weight * np.exp(_tilt(state) * z.reshape(before) * z)
-    gain = (shares * apart * np.maximum(theirs - mine, 0.0)).sum(axis=2) / shares.sum(axis=2) - penalty - _TIE
+    surplus = np.maximum(_expit(later) - _expit(e).reshape(before), 0.0)
+    gain = (shares * surplus).sum(axis=2) / shares.sum(axis=2) - penalty - _TIE
     gain = gain.reshape(m, k, m)
     gain[np.arange(m), :, np.arange(m)] = 0.0
     return np.asarray((weight * np.maximum(gain.max(axis=2), 0.0)).sum(axis=1))
@@ -375,32 +371,16 @@ def _gains(state: Arrays, seen: Seen, view: _View, *, best: int, context: Floats
     z, check, weight = _points(state)
     mean = float(view.z.mean())
     e = _evidence(state, np.arange(m), z, check, context) + float(state["common"][5]) * mean
-    e += _label_effect(state, int(seen.label[best]))[:, None]
-    at_best = float(view.logit[best])
-    if seen.comparable:
-        x0, x1, _, _, h0, h1 = state["cross"].tolist()
-        if len(seen.at) == 1:
-            at_best = x0 + x1 * float(view.alone[best])
-        sure = max(float(view.alone[best]), at_best)
-        clipped = _clip(view.alone, _LOW, _HIGH)
-        theirs = _expit(x0 + x1 * e + h0 * len(seen.at) + h1 * float(clipped.sum()))
-        mine = _expit(at_best + h0 + h1 * _clip(e, _LOW, _HIGH))
-        apart = 1.0 - _agreement(state, sure, e)
-    else:
+    e += _label_effect(state)[:, None]
+    if not seen.comparable:
         o0, o1, o2 = state["other"].tolist()
-        theirs = _expit(o0 + o1 * e + o2 * _surprise(state, seen, view).sum())
-        mine, apart = _expit(view.logit[best]), np.ones(e.shape)
-    gain = apart * np.maximum(theirs - mine, 0.0)
+        e = o0 + o1 * e + o2 * _surprise(state, seen, view).sum()
+    theirs = _expit(e)
+    gain = np.maximum(theirs - _expit(view.logit[best]), 0.0)
     shares = weight * np.exp(_tilt(state) * mean * z)
     shares /= shares.sum(axis=1, keepdims=True)
-    slope = ((gain > 0.0) * shares * apart * theirs * (1.0 - theirs)).sum(axis=1)
+    slope = ((gain > 0.0) * shares * theirs * (1.0 - theirs)).sum(axis=1)
     return (gain * shares).sum(axis=1), slope * np.sqrt(_intercept_variance(state))
-
-
-def _agreement(state: Arrays, best: Floats | float, e: Floats) -> Floats:
-    """Probability that the next answer equals the best one, from the logits of both."""
-    both = _expit(best) * _expit(e)
-    return np.asarray(both / (both + math.exp(-float(state["equal"][0])) * (1.0 - both)))
 
 
 def _context(state: Arrays, estimate: Floats, at: Ints | slice = _ALL) -> Floats:
@@ -466,12 +446,9 @@ def _evidence(state: Arrays, at: Ints, z: Floats, check: Floats, context: Floats
     return np.asarray(e + curve * _curve(z))
 
 
-def _label_effect(state: Arrays, other_than: int = -1) -> Floats:
-    """Mean effect of each agent's next label, (M,), if it is another one than that."""
+def _label_effect(state: Arrays) -> Floats:
+    """Mean effect of each agent's next label, (M,)."""
     count = state["label_count"]
-    if other_than >= 0:
-        count = count.copy()
-        count[:, other_than] = 0.0
     return np.asarray((count * state["label"]).sum(axis=1) / np.maximum(count.sum(axis=1), 1.0))
 
 
@@ -499,20 +476,12 @@ def _rank(state: Arrays, at: Ints, signal: Floats) -> Floats:
 
 
 def hear(state: Arrays, seen: Seen) -> None:
-    """Learn the newest answer of a round before any verdict: its signal, its check, its agreement with the others."""
-    view, at, last = _view(state, seen), int(seen.at[-1]), len(seen.at) - 1
-    if last:
-        before = _part(seen, np.arange(last))
-        earlier = _view(state, before)
-        best = int(np.argmax(earlier.logit))
-        if seen.comparable:
-            sure = max(float(earlier.logit[best]), float(earlier.alone[best]))
-            both = float(_expit(sure) * _expit(view.alone[last]))
-            offset = math.log(both / (1.0 - both))
-            _update([(state["equal"], state["equal_cov"], _ONE)], _agreed(seen, last, best), offset=offset)
-        if not math.isnan(seen.signal[last]):
-            mean = float(view.z[:-1].mean())
-            state["alike"] += mean * float(view.z[last]), mean * mean
+    """Learn the newest answer of a round before any verdict: its signal, its label and its check."""
+    at, last = int(seen.at[-1]), len(seen.at) - 1
+    if last and not math.isnan(seen.signal[last]):
+        z = _rank(state, seen.at, seen.signal)
+        mean = float(z[:-1].mean())
+        state["alike"] += mean * float(z[last]), mean * mean
     state["answered"][at] += 1.0
     state["answering"][at] += RECENT * (1.0 - state["answering"][at])
     if seen.label[last] >= 0:
@@ -525,12 +494,6 @@ def hear(state: Arrays, seen: Seen) -> None:
         state["passed"][at] += seen.check[last] > 0.0
     if not math.isnan(seen.signal[last]):
         _keep_signal(state, at, float(seen.signal[last]))
-
-
-def _agreed(seen: Seen, last: int, best: int) -> float:
-    """Whether two answers are equal, or how alike they are if that is all that is known."""
-    equal = float(seen.equal[last, best])
-    return float(seen.similar[last, best]) if math.isnan(equal) else equal
 
 
 def _keep_signal(state: Arrays, at: int, signal: float) -> None:
@@ -627,13 +590,13 @@ def _verdicts(seen: Seen, delivered: int | None, reward: float) -> Floats:
     return known
 
 
-def _update(blocks: Sequence[tuple[Floats, Floats, Floats]], y: float, *, offset: float = 0.0) -> None:
+def _update(blocks: Sequence[tuple[Floats, Floats, Floats]], y: float) -> None:
     """One step of the extended Kalman filter of a logistic model, in place.
 
     Blocks are means, covariances and features; covariances between blocks are taken as zero.
     """
     gains = [cov @ x for _, cov, x in blocks]
-    eta = offset + sum(float(mean @ x) for mean, _, x in blocks)
+    eta = sum(float(mean @ x) for mean, _, x in blocks)
     variance = sum(float(x @ gain) for (_, _, x), gain in zip(blocks, gains, strict=True))
     p = float(_expit(eta / math.sqrt(1.0 + math.pi / 8.0 * variance)))
     h = _information(p, y)
