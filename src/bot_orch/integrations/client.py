@@ -10,8 +10,8 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,7 @@ __all__ = ["AsyncClient", "Client", "ServiceError", "UnreachableError"]
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S = 30.0
 T = TypeVar("T")
+P = ParamSpec("P")
 Steps = Generator["httpx.Request | float", "httpx.Response | httpx.TransportError | None", T]
 
 
@@ -116,12 +117,14 @@ class _Requests:
         body = {"id": uuid.uuid4().hex, "session": session, "reward": reward, "last": last}
         return self._send("POST", "/v1/feedback", body=_without_none(body), answer=SessionView)
 
-    def _claim(self, ticket_id: str) -> Steps[dict[str, Any]]:
-        return self._send("POST", f"/v1/queue/{ticket_id}/claim", body={}, answer=dict[str, Any])
+    def _queue(self) -> Steps[list[dict[str, Any]]]:
+        found = yield from self._send("GET", "/v1/queue", answer=dict[str, Any])
+        return list(found["tickets"])
 
-    def _reply(self, ticket_id: str, text: str) -> Steps[dict[str, Any]]:
+    def _answer(self, ticket_id: str, text: str) -> Steps[dict[str, Any]]:
+        yield from self._send("POST", f"/v1/queue/{ticket_id}/claim", body={}, answer=dict[str, Any])
         body = {"action": "answer", "text": text}
-        return self._send("POST", f"/v1/queue/{ticket_id}/answer", body=body, answer=dict[str, Any])
+        return (yield from self._send("POST", f"/v1/queue/{ticket_id}/answer", body=body, answer=dict[str, Any]))
 
     def _do(self, task: Mapping[str, Any], fields: Mapping[str, Any]) -> Steps[TaskView]:
         body = {"task": task, **fields}
@@ -174,11 +177,11 @@ class Client(_Requests):
         """
         return self._carry_out(self._decide(task or {}, eligible, session, attempts=attempts, seen=list(seen)))
 
-    def observe(self, decision_id: str, **report: Any) -> FeedbackView:
+    def observe(self, /, decision_id: str, **report: Any) -> FeedbackView:
         """Report an outcome: ``reward, elapsed_s, completed, reason, output, cost_usd, audit, id``."""
         return self._carry_out(self._observe({"decision_id": decision_id, **report}))
 
-    def feedback(self, completion_id: str, **report: Any) -> FeedbackView:
+    def feedback(self, /, completion_id: str, **report: Any) -> FeedbackView:
         """Report on a chat completion by its id."""
         return self._carry_out(self._observe({"completion_id": completion_id, **report}))
 
@@ -186,7 +189,7 @@ class Client(_Requests):
         """Credit a reward to the decisions of a session."""
         return self._carry_out(self._credit(session, reward, last))
 
-    def do(self, task: Mapping[str, Any], **fields: Any) -> TaskView:
+    def do(self, /, task: Mapping[str, Any], **fields: Any) -> TaskView:
         """Have a task done: ``eligible, session, params, deadline_s, background``."""
         return self._carry_out(self._do(task, fields))
 
@@ -208,13 +211,11 @@ class Client(_Requests):
 
     def queue(self) -> list[dict[str, Any]]:
         """Tickets that wait for people; needs the scope ``queue``."""
-        found: dict[str, Any] = self._carry_out(self._send("GET", "/v1/queue", answer=dict[str, Any]))
-        return list(found["tickets"])
+        return self._carry_out(self._queue())
 
     def answer(self, ticket_id: str, text: str) -> dict[str, Any]:
         """Claim a ticket and answer it."""
-        self._carry_out(self._claim(ticket_id))
-        return self._carry_out(self._reply(ticket_id, text))
+        return self._carry_out(self._answer(ticket_id, text))
 
     def close(self) -> None:
         """Close the connections."""
@@ -227,8 +228,13 @@ class Client(_Requests):
         self.close()
 
 
+def _awaited(method: Callable[Concatenate[Client, P], T]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
+    """A method of :class:`Client` as one of :class:`AsyncClient`, whose requests are awaited."""
+    return cast("Callable[Concatenate[AsyncClient, P], Awaitable[T]]", method)
+
+
 class AsyncClient(_Requests):
-    """:class:`Client` for asyncio."""
+    """:class:`Client` for asyncio: its methods, awaited."""
 
     _http_class = httpx.AsyncClient
 
@@ -248,63 +254,17 @@ class AsyncClient(_Requests):
             except httpx.TransportError as error:
                 got = error
 
-    async def decide(
-        self,
-        task: Mapping[str, Any] | None = None,
-        *,
-        eligible: Sequence[str] | None = None,
-        session: str | None = None,
-        attempts: int = 1,
-        seen: Sequence[Mapping[str, Any]] = (),
-    ) -> DecisionView:
-        """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``.
-
-        With ``attempts`` look at the answer and decide again; ``seen`` holds ``decision_id, check, signal, label, key,
-        cost_usd`` of the answers so far. The ``action`` is to ``ask`` the agent or to ``accept`` its answer.
-        """
-        return await self._carry_out(self._decide(task or {}, eligible, session, attempts=attempts, seen=list(seen)))
-
-    async def observe(self, decision_id: str, **report: Any) -> FeedbackView:
-        """Report an outcome: ``reward, elapsed_s, completed, reason, output, cost_usd, audit, id``."""
-        return await self._carry_out(self._observe({"decision_id": decision_id, **report}))
-
-    async def feedback(self, completion_id: str, **report: Any) -> FeedbackView:
-        """Report on a chat completion by its id."""
-        return await self._carry_out(self._observe({"completion_id": completion_id, **report}))
-
-    async def credit(self, session: str, reward: float, *, last: int | None = None) -> SessionView:
-        """Credit a reward to the decisions of a session."""
-        return await self._carry_out(self._credit(session, reward, last))
-
-    async def do(self, task: Mapping[str, Any], **fields: Any) -> TaskView:
-        """Have a task done: ``eligible, session, params, deadline_s, background``."""
-        return await self._carry_out(self._do(task, fields))
-
-    async def task(self, task_id: str) -> TaskView:
-        """A round that was started with ``background``."""
-        return await self._carry_out(self._send("GET", f"/v1/tasks/{task_id}", answer=TaskView))
-
-    async def explain(self, decision_id: str) -> Explanation:
-        """Why a decision was made, and its outcome."""
-        return await self._carry_out(self._send("GET", f"/v1/decisions/{decision_id}", answer=Explanation))
-
-    async def agents(self) -> list[AgentView]:
-        """Agents and their circuits."""
-        return await self._carry_out(self._send("GET", "/v1/agents", answer=list[AgentView]))
-
-    async def state(self) -> StateView:
-        """The state of the log; requires the scope ``admin``."""
-        return await self._carry_out(self._send("GET", "/v1/admin/state", answer=StateView))
-
-    async def queue(self) -> list[dict[str, Any]]:
-        """Tickets that wait for people; needs the scope ``queue``."""
-        found: dict[str, Any] = await self._carry_out(self._send("GET", "/v1/queue", answer=dict[str, Any]))
-        return list(found["tickets"])
-
-    async def answer(self, ticket_id: str, text: str) -> dict[str, Any]:
-        """Claim a ticket and answer it."""
-        await self._carry_out(self._claim(ticket_id))
-        return await self._carry_out(self._reply(ticket_id, text))
+    decide = _awaited(Client.decide)
+    observe = _awaited(Client.observe)
+    feedback = _awaited(Client.feedback)
+    credit = _awaited(Client.credit)
+    do = _awaited(Client.do)
+    task = _awaited(Client.task)
+    explain = _awaited(Client.explain)
+    agents = _awaited(Client.agents)
+    state = _awaited(Client.state)
+    queue = _awaited(Client.queue)
+    answer = _awaited(Client.answer)
 
     async def aclose(self) -> None:
         """Close the connections."""
