@@ -452,7 +452,7 @@ def test_metrics_and_health(service):
         assert f"bot_orch_{name}" in text
     assert service.get("/health/live").status == service.get("/health/ready").status == 200
     unknown = service.get("/nothing").json()["error"]
-    assert unknown["code"] == "unknown_path" and "/openapi.json" in unknown["message"]
+    assert unknown["code"] == "unknown_path" and "/openapi.json" in unknown["message"] and "/v1" in unknown["message"]
     wrong = service.get("/v1/feedback")
     assert wrong.status == 405 and wrong.json()["error"]["message"].endswith("another method: POST")
 

@@ -126,7 +126,8 @@ async def _http_error(_: StarletteRequest, error: Exception) -> Response:
     code = {404: "unknown_path", 405: "wrong_method"}.get(status, "http_error")
     headers = dict(getattr(error, "headers", None) or {})
     message = {
-        404: "there is no such path; /openapi.json lists those there are",
+        404: "there is no such path; OpenAI's clients take a base URL that ends with /v1, Anthropic's one without it; "
+        "/openapi.json lists all paths",
         405: f"this path takes another method: {headers.get('Allow', 'see /openapi.json')}",
     }.get(status, str(getattr(error, "detail", "error")))
     reply = problem_reply(Problem(status, code, message))
