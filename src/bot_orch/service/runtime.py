@@ -121,6 +121,7 @@ class Runtime:
         self._canaries: dict[str, float] = {}
         self.shadows: dict[str, float] = {}
         self.shadow_allowance = ShadowAllowance()
+        self.baseline: str | None = None  # the agent that dollars are compared with
         self.prepare: Callable[[Runtime], Awaitable[None]] | None = None  # gives it the newest settings, at its start
         self.version = 0  # of a stored configuration
 
@@ -253,11 +254,6 @@ class Runtime:
             await asyncio.sleep(_LOOK_S)
         self.log_settings(make_orchestrator(self.config))
 
-    @property
-    def baseline(self) -> str | None:
-        """The agent that dollars are compared with; None without one."""
-        return baseline_of(self.config.router, {name: guard.price for name, guard in self.guards.items()})
-
     def guards_for(self, config: Config) -> dict[str, Guard]:
         """The guarded agents of a configuration; agents with unchanged settings keep their guards."""
         known = {agent.id: agent for agent in self.config.agents if agent.id in self.guards}
@@ -277,6 +273,7 @@ class Runtime:
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
+        self.baseline = baseline_of(config.router, {name: guard.price for name, guard in guards.items()})
         self.mute.clear()
         self.screens = Screens(config.guardrails)
         self._canaries = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 
 from bot_orch.service.api.decisions import KeySpace, idempotency_key
 from bot_orch.service.problems import Reply
@@ -22,9 +23,11 @@ CACHED = "x-bot-orch-cache"
 _ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.completed", b"event: response.incomplete")
 
 
-async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Reply | StreamedReply:
-    """Call the handler, or return the stored answer of the same idempotency key."""
+async def answer_once(request: Request, space: KeySpace, endpoint: str, handler: Handler) -> Reply | StreamedReply:
+    """Call the handler, or return the stored answer of the same idempotency key, or a cached one."""
     key = idempotency_key(request, space)
+    if request.runtime.cache is not None:
+        handler = partial(_answer_cached, request.runtime.cache, endpoint, handler)
     if key is None:
         return await handler(request)
     repeats = request.runtime.repeats
@@ -36,11 +39,8 @@ async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Re
     return await _keeping(request, repeats, key, handler=handler)
 
 
-async def answer_cached(request: Request, endpoint: str, handler: Handler) -> Reply | StreamedReply:
+async def _answer_cached(cache: Repeats, endpoint: str, handler: Handler, request: Request) -> Reply | StreamedReply:
     """Call the handler, or return the cached answer to an identical request of the same caller."""
-    cache = request.runtime.cache
-    if cache is None:
-        return await handler(request)
     digest = await asyncio.to_thread(digest_of, request.raw)
     key = f"{endpoint}/{request.caller.key}/{digest.hex()}"
     kept = await cache.claim(key, digest)

@@ -108,13 +108,14 @@ class JudgeRunner:
         """
         runtime = self._runtime
         held = reply.endpoint == "files" or (reply.endpoint == "responses" and tenant_of(decision.id))
-        if held or thumbs_of(runtime.config):
+        if held or (runtime.config.judges and thumbs_of(runtime.config)):
             named = completion_of(decision, reply)  # a tenant may go on from its own responses and files alone
             if named is not None:
                 runtime.background.start(f"completion {decision.id}", note_completion(runtime, decision, named))
         if not runtime.config.judges and not decision.audit:
             return
-        answer, seats = answer_of(decision, request, reply), self._sampled(decision)
+        answer = answer_of(decision, request, reply)
+        seats = [seat for seat in self._sampled(decision) if not self._watches(seat, answer)]
         self._pair(decision, answer)
         auditor = self._auditor(decision)
         if not seats and auditor is None and not self._by_people(decision):
@@ -227,9 +228,7 @@ class JudgeRunner:
     async def _ask(
         self, seat: _Seat, answer: AnswerGiven, *, audit: bool = False, known: Verdict | None = None
     ) -> None:
-        if seat.implicit is not None:
-            seat.implicit.hear(answer, self._now_s())
-            seat.implicit.watch(answer, self._now_s())
+        if self._watches(seat, answer):
             return
         if known is not None and known.failed:
             known = None  # it is tried again, in the background
@@ -240,6 +239,14 @@ class JudgeRunner:
         await report(self._runtime, answer, seat.config.name, value=verdict.value, rate=rate, audit=audit)
         if known is None:
             self._count(seat, "audited" if audit else "judged")
+
+    def _watches(self, seat: _Seat, answer: AnswerGiven) -> bool:
+        """Whether a judge waits for signals; if so it takes the answer now."""
+        if seat.implicit is None:
+            return False
+        seat.implicit.hear(answer, self._now_s())
+        seat.implicit.watch(answer, self._now_s())
+        return True
 
     async def _verdict(self, seat: _Seat, answer: AnswerGiven) -> Verdict:
         """The verdict of a judge, which may be that it could not run."""

@@ -8,14 +8,12 @@ from typing import Any
 
 from bot_orch.agents.admission import Refusal
 from bot_orch.core.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
-from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.log.ids import inside, time_ordered_id
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, expected_usd, narrow
 from bot_orch.service.routing.steps import Team
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
-from bot_orch.types import Task
 
 _POINTS = 1_000  # time for distances grows faster than the size
 _LABELS = 400  # the first measure with so many labels takes a tenth of a second, with 1000 two seconds
@@ -79,7 +77,9 @@ def decide(
     found = _narrowed(runtime, constraints, now_us, team=team)
     caps = runtime.caps or None
     router = runtime.ledger.router
-    task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
+    task, eligible = as_recorded(record.task()), found.eligible(router.agents)
+    if router.settings.text is not None:
+        task = router.encoded(task if text is None else replace(task, text=text))
     if task.reference is not None or task.profiles:
         record = record_task(task)  # normalised by the measures, so that it can be logged and decoded
     time_us = writer.stamp()
@@ -151,7 +151,3 @@ def _reserved(runtime: Runtime, agent: str, constraints: RoutingConstraints) -> 
     if runtime.config.router.budget.window_usd is None:
         return None
     return expected_usd([agent], runtime.guards, constraints.size)[agent]
-
-
-def _encoded(router: Orchestrator, record: TaskRecord, text: str | None) -> Task:
-    return record.task() if router.settings.text is None else router.encoded(replace(record.task(), text=text))

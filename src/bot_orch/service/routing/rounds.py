@@ -293,7 +293,8 @@ class Round:
         self._remember(event)
         if not self.constraints.shadow:
             note_decision(self.runtime.config.name, event)
-        if not first and not self.constraints.shadow:
+        beside_it = self.runtime.shadows or self.runtime.config.router.shadow is not None
+        if beside_it and not first and not self.constraints.shadow:
             self._start_shadows(event)
         return event
 

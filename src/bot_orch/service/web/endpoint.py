@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Set
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
@@ -35,11 +34,11 @@ from bot_orch.service.web.messages import (
     Pairs,
     StreamedReply,
     check_values,
-    disconnected,
     read_body,
     read_query,
     send_reply,
     send_stream,
+    unless_gone,
 )
 from bot_orch.service.web.router_selection import ROUTER_PATH, of_caller, of_request, under
 
@@ -270,7 +269,8 @@ class Endpoint:
                 return
             serving = request.runtime
             serving.serving += 1
-            answer = await (self._watched(request, receive) if self._watch else self._handler(request))
+            work = self._handler(request)
+            answer = await (unless_gone(receive, work) if self._watch else work)
             if isinstance(answer, StreamedReply):
                 status = 200
                 await send_stream(answer, self._headers(request), receive=receive, send=send)
@@ -394,21 +394,6 @@ class Endpoint:
 
     def _headers(self, request: Request | None) -> MoreHeaders:
         return MoreHeaders(self._face.headers(), {} if request is None else request.headers_out)
-
-    async def _watched(self, request: Request, receive: Any) -> Reply | StreamedReply:
-        """Run the handler; cancel it when the caller disconnects."""
-        work = asyncio.ensure_future(self._handler(request))
-        gone = asyncio.ensure_future(disconnected(receive))
-        try:
-            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise ClientGoneError
-            return await work
-        finally:
-            for each in (work, gone):
-                each.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await each
 
     def _problem(self, error: Exception) -> Problem:
         problem = problem_of(error)

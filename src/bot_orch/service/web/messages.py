@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from bot_orch.service.config import LimitsConfig
@@ -21,6 +20,7 @@ _VALUES, _BYTES_PER_VALUE = 200_000, 20  # texts have brackets and commas too
 _SLOWEST = 100_000  # bytes per second that prolong the time to arrive
 Pairs = list[tuple[bytes, bytes]]
 _MOST = 50
+T = TypeVar("T")
 
 
 class ClientGoneError(Exception):
@@ -119,10 +119,33 @@ class StreamedReply:
     media: bytes = b"text/event-stream"
 
 
-async def disconnected(receive: Any) -> None:
+async def _disconnected(receive: Any) -> None:
     """Return when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def unless_gone(receive: Any, work: Awaitable[T]) -> T:
+    """Await ``work`` in this task; it is cancelled when the client leaves, and ``ClientGoneError`` is raised."""
+    task, over = asyncio.current_task(), False
+
+    def leave(ended: asyncio.Future[None]) -> None:
+        if not ended.cancelled():
+            ended.exception()  # whatever it is, nothing more can be sent
+            if task is not None and not over:
+                task.cancel()
+
+    gone = asyncio.ensure_future(_disconnected(receive))
+    gone.add_done_callback(leave)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if task is not None and gone.done() and task.uncancel() == 0:
+            raise ClientGoneError from None
+        raise
+    finally:
+        over = True
+        gone.cancel()
 
 
 class MoreHeaders(NamedTuple):
@@ -152,18 +175,8 @@ async def send_reply(reply: Reply, headers: MoreHeaders, send: Any) -> None:
 
 
 async def send_stream(stream: StreamedReply, headers: MoreHeaders, *, receive: Any, send: Any) -> None:
-    """Send pieces until the end, or until the caller disconnects."""
-    gone = asyncio.ensure_future(disconnected(receive))
-    sender = asyncio.ensure_future(_pieces(stream, headers, send))
-    try:
-        await asyncio.wait((sender, gone), return_when=asyncio.FIRST_COMPLETED)
-        if sender.done():
-            sender.result()
-    finally:
-        for each in (sender, gone):
-            each.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await each
+    """Send pieces until the end; ``ClientGoneError`` if the caller disconnects."""
+    await unless_gone(receive, _pieces(stream, headers, send))
 
 
 async def _pieces(stream: StreamedReply, headers: MoreHeaders, send: Any) -> None:

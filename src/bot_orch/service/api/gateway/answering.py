@@ -16,7 +16,7 @@ from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
 from bot_orch.service.api.gateway.chat_request import AUTO, ChatRequest, call_of, chat_task
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
-from bot_orch.service.api.repeating import answer_cached, answer_once
+from bot_orch.service.api.repeating import answer_once
 from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.cluster.forwarding import moved
 from bot_orch.service.cluster.front import CarriedRound, OwnedHereError, sees_text
@@ -77,11 +77,7 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
             caller = request.caller
             limited = runtime.admit(caller.tenant, caller.name, caller.limits, shared=caller.shared_limits)
             request.headers_out |= limited
-
-    async def cached(request: Request) -> Reply | StreamedReply:
-        return await answer_cached(request, dialect.endpoint, partial(_answer, dialect, trace))
-
-    return await answer_once(request, KeySpace.CHAT, cached)
+    return await answer_once(request, KeySpace.CHAT, dialect.endpoint, partial(_answer, dialect, trace))
 
 
 def _read(dialect: Dialect, request: Request) -> ChatRequest:
