@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,7 +41,6 @@ from bot_orch.core.teams import CombineRule
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
-from bot_orch.router.access import Access
 from bot_orch.router.attempts import Call, CallAttempts, Check
 from bot_orch.router.history import RecentRounds, Ring
 from bot_orch.router.plots import Kind, plot
@@ -146,7 +146,7 @@ class Router:
         for name, function in self._functions.items():
             check_function(name, function, orchestrator.agents)
         self._of_text = {name for name, function in self._functions.items() if takes_text(function)}
-        self._access = Access(durable=path is not None)
+        self._process, self._closed = None if path is None else os.getpid(), False
         self._kept: Orchestrator | LoggedOrchestrator = orchestrator  # receives every change
         self._logged: LoggedOrchestrator | None = None
         self._made_us: dict[str, int] = dict.fromkeys(orchestrator.pending, self._clock.now_us())
@@ -167,19 +167,32 @@ class Router:
     @property
     def _lock(self) -> RLock:
         """The lock, after checking the process: in a forked child a thread that no longer exists may hold it."""
-        self._access.check_process()
+        self._check_process()
         return self._own_lock
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """The lock, for a change: refused after :meth:`close`."""
         with self._lock:
-            self._access.check_open()
+            if self._closed:
+                raise InvalidInputError("router", "is closed", "open a new one")
             yield
 
     @property
+    def _inherited(self) -> bool:
+        """Whether this process is a child of the one that opened the file."""
+        return self._process is not None and self._process != os.getpid()
+
+    def _check_process(self) -> None:
+        """Refuse a forked child: it holds the parent's connection, and using that would damage the file."""
+        if self._inherited:
+            problem = f"was opened by process {self._process}, and this is process {os.getpid()}, forked from it"
+            remedy = "open one Router per process, each with a file of its own, after the fork"
+            raise InvalidInputError("path", problem, remedy)
+
+    @property
     def _orchestrator(self) -> Orchestrator:
-        self._access.check_process()
+        self._check_process()
         return self._kept if isinstance(self._kept, Orchestrator) else self._kept.orchestrator
 
     @property
@@ -367,12 +380,12 @@ class Router:
 
     def close(self) -> None:
         """Close the log, if there is one. Learned state stays readable; changes are refused."""
-        if self._access.inherited:
+        if self._inherited:
             return  # the file belongs to the parent
         with self._lock:
             if self._logged is not None:
                 self._logged.close()
-            self._access.close()
+            self._closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -381,7 +394,7 @@ class Router:
         self.close()
 
     def __repr__(self) -> str:
-        if self._access.inherited:
+        if self._inherited:
             return "<Router of the parent process>"
         with self._lock:
             return self._orchestrator.described("Router")

@@ -6,7 +6,6 @@ import pytest
 
 from bot_orch import InvalidInputError, Outcome, Router, Task
 from bot_orch.log.log import LogInUseError
-from bot_orch.router.access import Access
 
 
 def in_child(work):
@@ -87,7 +86,7 @@ def test_a_router_in_memory_is_copied(monkeypatch):
 
 
 def test_without_the_check_the_child_would_write(router, monkeypatch):
-    monkeypatch.setattr(Access, "check_process", lambda self: None)
+    monkeypatch.setattr(Router, "_check_process", lambda self: None)
     assert in_child(lambda: router.derive(Task()).agent) in ("a", "b")
 
 
