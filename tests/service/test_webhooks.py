@@ -13,7 +13,7 @@ import time
 import pytest
 from service_running import BASE, until
 
-from bot_orch.core.guarantee import Certificate
+from bot_orch.core.guarantee import Certificate, KindCertificate
 from bot_orch.errors import InvalidInputError
 from bot_orch.service import alarms
 from bot_orch.service.alarms import Watching
@@ -210,6 +210,16 @@ def test_what_is_told_once_and_what_again():
     for bound, serves in ((99.5, False), (98.0, True), (99.5, False), (80.0, True), (99.5, False), (99.6, False)):
         watching.guarantee(0, Certificate(1000, bound, 100.0, serves))
     assert told == [("guarantee", {"loss_bound": 99.5, "credit": 100.0, "rounds": 1000})]
+
+
+def test_an_agent_that_a_guarantee_holds_back_is_reported_although_credit_is_left():
+    """Kinds of decisions that lose stop serving first, so that the credit is never used up."""
+    told = []
+    watching = Watching(lambda event, time_us, **data: told.append(data))
+    for bound, serves, served in ((70, True, 99), (80, False, 3), (80, False, 99), (78, True, 99), (82, False, 99)):
+        kind = KindCertificate("small", 0.5, served, 40.0, 60.0, serves)
+        watching.guarantee(0, Certificate(1000, float(bound), 100.0, True, kinds=(kind,)))
+    assert told == [{"loss_bound": 80.0, "credit": 100.0, "rounds": 1000, "agents": ["small"]}]
 
 
 @pytest.mark.parametrize(

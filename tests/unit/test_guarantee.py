@@ -160,6 +160,17 @@ def test_drift_spends_the_credit_and_the_baseline_returns():
     assert served[-100:].count("small") <= 20
 
 
+def test_an_agent_that_loses_too_much_is_held_back_although_credit_is_left():
+    router = Orchestrator(["small", "large"], "random", guarantee=Guarantee("large", 0.2), seed=1)
+    rng, found = np.random.default_rng(1), []
+    play(router, {"small": 1.0, "large": 0.9}, 300, rng)
+    assert router.certificate().held_back == ()
+    for _ in range(20):
+        play(router, {"small": 0.0, "large": 0.9}, 5, rng)
+        found.append((router.certificate().held_back, router.certificate().serves_others))
+    assert (("small",), True) in found
+
+
 @pytest.mark.parametrize(
     ("field", "values"),
     [

@@ -68,6 +68,8 @@ class KindCertificate:
         Estimate of its total loss on them.
     loss_bound
         Upper bound of that at all times, with the confidence of the guarantee for each kind alone.
+    serves
+        Whether it serves while no more of the credit is left than now.
     """
 
     agent: str
@@ -75,6 +77,7 @@ class KindCertificate:
     rounds: int
     loss: float
     loss_bound: float
+    serves: bool = True
 
     def __str__(self) -> str:
         found = f"loss {self.loss:+.1f}, at most {self.loss_bound:.1f}, on {self.rounds} tasks"
@@ -108,6 +111,11 @@ class Certificate:
     serves_others: bool
     rounds_needed: int | None = None
     kinds: tuple[KindCertificate, ...] = ()
+
+    @property
+    def held_back(self) -> tuple[str, ...]:
+        """Agents that do not serve for what they lose, by a kind of decision that has served for a while."""
+        return tuple(dict.fromkeys(each.agent for each in self.kinds if not each.serves and each.rounds >= _PRIOR))
 
     def __str__(self) -> str:
         state = "other agents are served" if self.serves_others else "the baseline alone is served"
@@ -214,9 +222,15 @@ class Guarantee:
     def _kinds(self, state: Arrays, names: Sequence[str]) -> tuple[KindCertificate, ...]:
         sums = {name: state[f"kind_{name}"] for name in _SUMS}
         bound = self._total(sums)
+        serves = self._mean_losses(state) <= self._most_lost(self._credit_left(state))
         return tuple(
             KindCertificate(
-                name, float(_LEVELS[level]), int(served), float(sums["loss"][place, level]), float(bound[place, level])
+                name,
+                float(_LEVELS[level]),
+                int(served),
+                float(sums["loss"][place, level]),
+                float(bound[place, level]),
+                bool(serves[place, level]),
             )
             for place, name in enumerate(names)
             for level, served in enumerate(sums["others"][place].tolist())
@@ -237,9 +251,17 @@ class Guarantee:
         While that is small, kinds of decisions whose estimated loss is large do not serve, so that others need not
         wait.
         """
-        mean = state["kind_loss"] / (state["kind_others"] + _PRIOR)
-        loss = np.take_along_axis(mean, _level(estimate)[..., None], axis=-1)[..., 0]
-        return np.asarray(loss <= (_PLENTY * np.maximum(left, 0.0)[..., None]) ** 2)
+        loss = np.take_along_axis(self._mean_losses(state), _level(estimate)[..., None], axis=-1)[..., 0]
+        return np.asarray(loss <= self._most_lost(left)[..., None])
+
+    @staticmethod
+    def _mean_losses(state: Arrays) -> Floats:
+        return np.asarray(state["kind_loss"] / (state["kind_others"] + _PRIOR))
+
+    @staticmethod
+    def _most_lost(left: Floats) -> Floats:
+        """The largest mean loss with which a kind serves, given the share of the credit left."""
+        return np.asarray((_PLENTY * np.maximum(left, 0.0)) ** 2)
 
     def restrict(
         self, state: Arrays, propensities: Floats, index: int, *, estimate: Floats, eligible: Bools | None = None

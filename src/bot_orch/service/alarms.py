@@ -87,7 +87,7 @@ class Watching:
         self._biased: set[str] = set()
         self._replaced: dict[str, int] | None = None
         self._diverted: dict[str, tuple[float, int]] = {}  # calls so far, and when the last was seen
-        self._credit_left = False
+        self._credit_left, self._enough = False, 1.0 - _CREDIT
 
     def load(self, now_us: int, diverted: Mapping[str, float]) -> None:
         """Report diverted calls, given their total number, once until a minute passes without one."""
@@ -117,18 +117,20 @@ class Watching:
                 self._alarm("drift", now_us, alarms=count, **what)
 
     def guarantee(self, now_us: int, found: Certificate | None) -> None:
-        """Report that a guarantee's credit is used up, so that all traffic is the baseline's again.
+        """Report that a guarantee gives traffic back to the baseline, all of it or that of agents that lose too much.
 
-        Once, until a tenth of the credit is left: a policy that wants to lose more than is promised is always at the
-        end of its credit, which is no news.
+        Once, until a tenth of the credit is left, and a tenth more than at the report: a policy that wants to lose more
+        than is promised is always at the end of its credit, which is no news.
         """
         if found is None:
             return
-        if self._credit_left and not found.serves_others:
-            self._credit_left = False
+        back = found.held_back
+        if self._credit_left and (back or not found.serves_others):
+            self._credit_left, self._enough = False, min(found.loss_bound / found.credit - _CREDIT, 1.0 - _CREDIT)
             bound, credit = round(found.loss_bound, 3), round(found.credit, 3)
-            self._alarm("guarantee", now_us, loss_bound=bound, credit=credit, rounds=found.rounds)
-        elif found.serves_others and found.loss_bound <= (1.0 - _CREDIT) * found.credit:
+            more = {"agents": list(back)} if found.serves_others else {}
+            self._alarm("guarantee", now_us, loss_bound=bound, credit=credit, rounds=found.rounds, **more)
+        elif found.serves_others and not back and found.loss_bound <= self._enough * found.credit:
             self._credit_left = True
 
     def models(self, now_us: int, replaced: Mapping[str, int], names: Mapping[str, list[str]]) -> None:

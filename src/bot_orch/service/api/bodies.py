@@ -324,6 +324,7 @@ class KindCertificateView(ResponseView, frozen=True, kw_only=True):
     rounds: int
     loss: float
     loss_bound: float
+    serves: bool = True
 
 
 class CertificateView(ResponseView, frozen=True, kw_only=True):
