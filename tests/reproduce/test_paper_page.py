@@ -47,7 +47,7 @@ def test_triage_numbers(start, protocol, method):
         ("threshold learned online", "threshold-online"),
         ("always the AI", "always-ai"),
         ("always the person", "always-person"),
-        ("AI, person on shifted patients (told of the shift)", "told-of-shift"),
+        ("AI, person on shifted patients (the shift is known)", "told-of-shift"),
         ("BOT-Orch", "bot-orch"),
         ("BOT-Orch with lambda = 0", "bot-orch-lambda-0"),
     ],

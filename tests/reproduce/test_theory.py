@@ -12,6 +12,7 @@ import pytest
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.lab.harness.experiment import Scale, discover, find
+from bot_orch.lab.harness.report import Section, theory_answer
 from bot_orch.lab.paper.theory import (
     concentration,
     consistency,
@@ -59,6 +60,15 @@ def _run(name: str) -> dict:
 def results(name: str) -> dict:
     """Fresh copy, so that a control may break it."""
     return copy.deepcopy(_run(name))
+
+
+def test_the_page_counts_what_the_paper_states():
+    sections = []
+    for name in ("theory-structure", "theory-margin-lemma", "theory-temperature"):
+        found = discover()[name]
+        sections.append(Section(found, found.rows(results(name)), [], figures=[], notes=[]))
+    (answer,) = theory_answer(sections)
+    assert "Of 2 statements" in answer and "1 hold, 1 hold with a correction, 0 fail" in answer, "temperatures are ours"
 
 
 def verdicts(claims: list[TheoremClaim]) -> list[Verdict]:

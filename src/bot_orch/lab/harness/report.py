@@ -120,7 +120,7 @@ def _answer(out: Path, sections: Sequence[Section]) -> str:
     """Three sentences that the numbers choose, and every published number as a dot."""
     rows = [row for section in sections for row in section.rows if row.protocol == "paper"]
     groups = {name: [row for row in rows if row.experiment == key] for name, key in _GROUPS.items()}
-    said = [*_triage_answer(rows), *_synthetic_answer(rows), *_theory_answer(sections)]
+    said = [*_triage_answer(rows), *_synthetic_answer(rows), *theory_answer(sections)]
     if not said:
         return ""
     figure = ""
@@ -175,8 +175,10 @@ def _first_places(rows: Sequence[ResultRow]) -> tuple[int, int]:
     return sum(max(each, key=lambda name: each[name]) == "bot-orch" for each in best.values()), len(best)
 
 
-def _theory_answer(sections: Sequence[Section]) -> list[str]:
-    verdicts = [(s.experiment.title, [r.mean for r in s.rows if r.metric == "verdict"]) for s in sections]
+def theory_answer(sections: Sequence[Section]) -> list[str]:
+    """How many statements of the paper hold; what experiments beyond it find is not counted."""
+    own = [s for s in sections if s.experiment.source]
+    verdicts = [(s.experiment.title, [r.mean for r in s.rows if r.metric == "verdict"]) for s in own]
     every = [value for _, values in verdicts for value in values]
     if not every:
         return []

@@ -182,7 +182,7 @@ EXPERIMENT = theory_experiment(
         view("... average of 25 with one frailty", "excess_shared", "theory-concentration"),
     ],
     draw=draw_concentration,
-    caption="Empirical tails beside the bound. For averages of n the deviation is multiplied by sqrt(n), so that one "
+    caption="Empirical tails and the bound. For averages of n the deviation is multiplied by sqrt(n), so that one "
     "bound serves all panels.",
     order=43,
 )

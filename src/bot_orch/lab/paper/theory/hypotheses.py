@@ -203,7 +203,7 @@ def _claim_steps(payload: Payload) -> TheoremClaim:
     half, whole = parts["0.5"], parts["1"]
     slope = loglog_slope(payload["horizons"], whole["regret"])
     return TheoremClaim(
-        "A5 beside item 4",
+        "A5 with item 4",
         judge(
             printed=bool(both), mended=half["squares"][-1] > half["squares"][0] + 1.0 and whole["squares"][-1] < 1.65
         ),

@@ -351,7 +351,7 @@ def _bandit(results: Results) -> TheoremClaim:
             printed=grows_slower(results, "unweighted", _SUBLINEAR),
             mended=grows_slower(results, "importance-weighted", _SUBLINEAR) and ratio <= 1.0,
         ),
-        f"Only the chosen agent's weight moves, so whoever is chosen early stays: regret per round "
+        f"Only the chosen agent's weight moves, so an agent that is chosen early stays: regret per round "
         f"{_share(results, 'gaps', 'unweighted'):.3f}, slope {plain} with eta_t ~ t^-1/2 (a constant eta tuned to the "
         f"horizon is slow enough to escape on this stream, slope {tuned}). With importance weights slope {weighted}, "
         f"at most {ratio:.2f} of (b-a) sqrt(2 T M ln M).",

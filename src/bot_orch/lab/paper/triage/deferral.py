@@ -387,7 +387,7 @@ def _tables() -> list[TableView]:
 
 EXPERIMENT = Experiment(
     id="triage-claims",
-    title="Triage without the label: beside rules that need no learning",
+    title="Triage without the label: rules that need no learning",
     about="The deployable protocol on the paper's split, on twenty others, and on splits 0 to 39, the paper's among "
     "them. The classifier states how sure it is of its label before the choice. Rules: escalate if that calibrated "
     "confidence is below 0.9 (claim-threshold), the same with a threshold learned online, always the AI, always the "

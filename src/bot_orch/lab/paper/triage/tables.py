@@ -142,7 +142,7 @@ EXPERIMENT = Experiment(
     figures=_figures,
     notes=lambda _: [
         "The baselines of the deployable tables are bandits. Rules that learn nothing, such as a threshold on the "
-        'classifier\'s confidence, stand beside BOT-Orch in <a href="#triage-claims">another section</a>.'
+        'classifier\'s confidence, are compared with BOT-Orch in <a href="#triage-claims">another section</a>.'
     ],
     why="Split and history term are not published; both were chosen here. Where the paper contradicts itself, a note "
     "at the table says so.",
@@ -228,7 +228,7 @@ LAMBDA_EXPERIMENT = Experiment(
     title="Triage: sensitivity to lambda",
     about="BOT-Orch over the paper's grid of lambda. In the paper protocol net utility is scored with the lambda on "
     "the left, in the deployable protocol with 3 throughout. The dip of the non-IID curve below lambda = 1.5 is in "
-    "the paper too: it comes from the history term, which keeps rewarding whoever was chosen.",
+    "the paper too: it comes from the history term, which keeps rewarding the agent that was chosen.",
     units=_lambda_units,
     run=run_triage,
     rows=_lambda_rows,
