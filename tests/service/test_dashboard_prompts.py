@@ -1,5 +1,7 @@
 """Kinds of prompts on the dashboard: requests, agents, dollars and second agents add up to what clients got."""
 
+import re
+
 import numpy as np
 import pytest
 from service_running import until
@@ -20,7 +22,7 @@ agents:
   - {{id: broken, kind: python, settings: {{path: "prompts_fixtures:broken"}}, price: {{per_call_usd: 0.001}}}}
   - {{id: large, kind: python, settings: {{path: "prompts_fixtures:large"}}, price: {{per_call_usd: 0.03}}}}
 """
-N = 120
+N = 200
 
 
 @pytest.fixture
@@ -66,7 +68,10 @@ def test_fractions_of_a_cent_are_told_apart():
 
 def test_the_page_has_them_once_kinds_are_known(served, start, tmp_path):
     service, _ = served
-    assert "Kinds of prompts" in service.get("/").body.decode()
+    page = service.get("/").body.decode()
+    assert "Kinds of prompts" in page
+    name, example = re.search(r'href="/decisions/([^"]+)" title="the newest[^"]*">(Kind \d+)<', page).group(2, 1)
+    assert f"{name} of those that the router found" in service.get(f"/decisions/{example}").body.decode()
     new = start(CONFIG, database=tmp_path / "new.sqlite")
     assert new.get("/dashboard/live").json()["parts"]["prompts"] == ""
 

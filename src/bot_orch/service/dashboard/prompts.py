@@ -73,7 +73,7 @@ def prompt_kinds(
     asked: dict[str, list[DecisionMade]] = {}
     for event in rounds.made:
         asked.setdefault(event.round or event.id, []).append(event)
-    found = [_found(router, asked[one][0].given()) for one in requests.ids]
+    found = [found_kind(router, asked[one][0].given()) for one in requests.ids]
     counts = Counter(kind for kind in found if kind is not None)
     usual = [kind for kind, count in counts.most_common() if count >= _RARE * counts.total()]
     of = np.array([-1 if kind is None else usual.index(kind) if kind in usual else len(usual) for kind in found])
@@ -82,7 +82,8 @@ def prompt_kinds(
     return [*rows, _kind(None, rare, requests, asked, baseline)] if rare.any() else rows
 
 
-def _found(router: Orchestrator, task: Task) -> int | None:
+def found_kind(router: Orchestrator, task: Task) -> int | None:
+    """The kind that the router puts a task into now, if it can."""
     try:
         return router.kind_of(task)
     except InvalidInputError:  # it has other numbers than now, as before a change of the encoder
