@@ -22,7 +22,7 @@ from bot_orch.service.api.bodies import (
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import NEXT_DECISION, awaits_outcome, rows_of_round
-from bot_orch.service.routing.requests import size_of
+from bot_orch.service.routing.requests import RequestSize
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.routing.steps import Team, steps_in
 from bot_orch.service.runtime import Runtime, digest_of
@@ -78,7 +78,7 @@ async def create(request: Request) -> Reply:
         body.task.kind,
         body.eligible,
         session_of(request, body.session),
-        size=size_of({}, text=body.task.text),
+        size=RequestSize(len(body.task.text)),
         token=request.caller.name,
         tenant=request.caller.tenant,
         tags=request.tags,
