@@ -109,10 +109,7 @@ def erase(path: str | Path, subject: Subject) -> Erased:
         _append(log, path, _note(log, ledger, found))
         end = 0 if record is None else record.seq
         rows, keys = [row for row in found.rows if row.seq > end], [row.seq for row in found.rows]
-        if isinstance(log, PostgresLog):
-            rewrite(log, rows, keys)
-        else:
-            log.rewrite(rows, keys)
+        rewrite(log, rows, keys)
         if record is not None and len(rows) < len(found.rows):
             _rewrite_archive(log, record, {row.seq: row for row in found.rows if row.seq <= end})
     finally:
@@ -126,10 +123,7 @@ def _rewrite_archive(log: SqliteLog | PostgresLog, record: ArchiveRecord, change
     end = rewrite_segments(folder, record, changed)
     with removal(log) as target:
         target.note_archive(end, b"")
-    if isinstance(log, SqliteLog):
-        log.rewrite([])  # overwrites the old state in free pages
-    else:
-        rewrite(log, [])
+    rewrite(log, [])  # in a file it overwrites the old state in free pages
     replace_segments(folder, end)
 
 

@@ -168,10 +168,7 @@ def purge(
             return Purged(0, 0)
         kept = None if archive is None or not found else _archived(archive, found)
         rows = [each.row._replace(body=each.emptied) for each in found]
-        if isinstance(log, PostgresLog):
-            rewrite(log, rows)
-        else:
-            log.rewrite(rows)
+        rewrite(log, rows)
     finally:
         log.close()
     return Purged(len(found), sum(len(json.dumps(each.texts)) for each in found), kept)

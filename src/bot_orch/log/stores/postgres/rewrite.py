@@ -1,4 +1,7 @@
-"""Operations that bypass the triggers of a log in PostgreSQL: purging texts, and deleting archived rows."""
+"""Operations that change what a log has: purging texts, and deleting archived rows.
+
+In PostgreSQL they bypass the triggers of the log.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,14 @@ def check_unused(log: PostgresLog) -> None:
         _check_unused(connection, log)
 
 
-def rewrite(log: PostgresLog, rows: Sequence[Row], keys: Sequence[int] = ()) -> None:
+def rewrite(log: SqliteLog | PostgresLog, rows: Sequence[Row], keys: Sequence[int] = ()) -> None:
     """Replace refs and bodies of rows atomically, delete the keys of rows and all snapshots, and rewrite the tables.
 
     Other processes cannot append meanwhile. The server's write-ahead log and backups still hold the old bodies.
     """
+    if isinstance(log, SqliteLog):
+        log.rewrite(rows, keys)
+        return
     with reaching(), connect(log.url) as connection:
         connection.limit(_LONG_S)
         connection.execute(_Q["lock"], (log.stream,))
