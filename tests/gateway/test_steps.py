@@ -244,6 +244,18 @@ def test_a_judge_is_a_signal_and_its_dollars_count(pair, client, upstream, agent
     assert {each.headers["x-bot-orch-attempts"] for each in ask(client, service, 4)} == {"1"}
 
 
+def test_a_verdict_that_cannot_be_read_costs_what_it_costs(client, upstream, agent, serve):
+    lines = [
+        agent(upstream.script("a", [completion(content="one")]), "a", price=PRICE.format(1)),
+        agent(upstream.script("b", [completion(content="other")]), "b", price=PRICE.format(1)),
+        agent(upstream.script("grader", [completion(content="fine, I think")]), "grader", price=PRICE.format(5)),
+    ]
+    service = serve(*lines, router="signal: grade, attempts: 2, rules: [{deny: [grader]}]", after=GRADE)
+    (answer,) = ask(client, service)
+    assert "grade could not run" in answer.headers["x-bot-orch-steps"]
+    assert float(answer.headers["x-bot-orch-cost-usd"]) == 6.0 * int(answer.headers["x-bot-orch-attempts"])
+
+
 def test_an_agent_that_refuses_the_parameter_is_asked_without_it(serve, agent, upstream, client):
     def refuses(exchange):
         if "logprobs" in exchange.document:

@@ -14,7 +14,11 @@ _REASON = 80  # characters
 
 
 class JudgeFailure(BotOrchError):  # noqa: N818  like CallFailure: no value, which is not always an error
-    """A judge returned no value; no learning takes place."""
+    """A judge returned no value, at a cost of ``cost_usd``; no learning takes place."""
+
+    def __init__(self, problem: str, *, cost_usd: float = 0.0) -> None:
+        super().__init__(problem)
+        self.cost_usd = cost_usd
 
 
 class Verdict(NamedTuple):

@@ -68,7 +68,7 @@ class ModelJudge:
             raise JudgeFailure(str(failure)) from failure
         found = read_score(reply.text, s.scale)
         if found is None:
-            raise JudgeFailure(f"the agent wrote no score from 0 to {s.scale:g}")
+            raise JudgeFailure(f"the agent wrote no score from 0 to {s.scale:g}", cost_usd=reply.cost_usd)
         return Verdict(found, reply.text[-_LONGEST:], cost_usd=reply.cost_usd)
 
 

@@ -19,7 +19,7 @@ from bot_orch.log.ids import tenant_of
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
-from bot_orch.service.judges.answer import AnswerGiven, Verdict, answer_of
+from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, answer_of
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
 from bot_orch.service.judges.pairs import PairwiseJudge, PairwiseSettings
@@ -260,7 +260,8 @@ class JudgeRunner:
             return Verdict(None, f"no verdict within {seat.config.timeout_s:g} s", own=True, failed=True)
         except Exception as error:  # a defect of a judge must not end the others
             self._failed(seat, answer, error)
-            return Verdict(None, str(error) or type(error).__name__, failed=True)
+            paid = error.cost_usd if isinstance(error, JudgeFailure) else 0.0
+            return Verdict(None, str(error) or type(error).__name__, cost_usd=paid, failed=True)
         if found.value is None:
             self._count(seat, "no opinion")
         return found
