@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot_orch import Agent, Answer, Budget, InvalidInputError, Labels, Objective, Orchestrator, Outcome, Task
+from bot_orch.arrays import allocate
 from bot_orch.core import teams
 from bot_orch.core.events import record_decision, record_task
 from bot_orch.log.events import decode_event, encode_event
@@ -143,6 +144,21 @@ def test_weitzmans_rule_is_learned():
 
     assert min(asks(signal) for signal in (0.05, 0.2, 0.4, 0.55)) > 0.9  # worth at most .55 < 1 - .3
     assert max(asks(signal) for signal in (0.85, 0.95)) < 0.1
+
+
+def test_asking_gains_what_the_answer_is_expected_to_be_more_probable_by():
+    state = allocate(teams.SCHEMA, (), 2)
+    state["own"][1, 0] = 0.5
+    seen = teams.see_all([Answer("first", label=1)], [0])
+    nothing = {"penalty": np.zeros(2), "eligible": None, "floor": 0.0}
+    step = teams.next_step(state, seen, estimate=np.full(2, np.nan), left=1, **nothing)  # type: ignore[arg-type]
+
+    def right(logit):
+        return 1.0 / (1.0 + np.exp(-logit))
+
+    z = ((np.arange(teams.GRID) + 0.5) / teams.GRID - 0.5) * np.sqrt(12.0)
+    gain = np.maximum(right(1.5 + z) - right(1.0), 0.0).mean()
+    assert step.estimate == pytest.approx([right(1.0), right(1.0) + gain])
 
 
 def test_the_first_step_begins_the_best_round():

@@ -276,7 +276,6 @@ def next_step(
     how many more agents may be asked, ``shares`` the label distributions of the answers, for ``barycenter``.
     """
     view, m = _view(state, seen), len(estimate)
-    context = _context(state, estimate)
     asked = np.zeros(m, dtype=bool)
     asked[seen.at] = True
     best = int(combine(view.logit, view.alone, seen, rule))
@@ -294,7 +293,7 @@ def next_step(
         p = np.zeros(m)
         p[accepted] = 1.0
         return Step(p, values, spread, combined, accepted)
-    gain, spread = _gains(state, seen, view, best=voted, context=context)
+    gain, spread = _gains(state, seen, view, best=voted, context=_context(state, estimate))
     values = np.where(asked, values, worth + gain)
     spread = np.where(free, SCALE * spread, 0.0)
     actions = free.copy()
@@ -389,13 +388,16 @@ def _context(state: Arrays, estimate: Floats, at: Ints | slice = _ALL) -> Floats
     Early estimates of a policy are of agents rather than of tasks, and change with every reward.
     """
     trust = state["answered"][at] / (state["answered"][at] + TRUSTED)
-    return np.asarray(trust * np.nan_to_num(_logit(estimate) - state["usual"][at]))
+    more = _logit(estimate) - state["usual"][at]
+    return np.asarray(np.where(np.isnan(more), 0.0, trust * more))
 
 
 def _view(state: Arrays, seen: Seen) -> _View:
     n, z = len(seen.at), _rank(state, seen.at, seen.signal)
     context = _context(state, seen.estimate, seen.at)
-    difficulty = np.concatenate([[0.0], np.cumsum(z)[:-1] / np.arange(1, n)])
+    difficulty = np.zeros(n)
+    if n > 1:
+        difficulty[1:] = np.cumsum(z)[:-1] / np.arange(1, n)
     alone = _evidence(state, seen.at, z[:, None], seen.check[:, None], context)[:, 0]
     if "distance" in state:
         alone += state["distance"] * seen.distance
@@ -442,14 +444,17 @@ def _evidence(state: Arrays, at: Ints, z: Floats, check: Floats, context: Floats
     mu, kappa, curve, checked, weight, _ = state["common"].tolist()
     own = state["own"][at]
     base = mu + own[:, 0] + weight * context
-    e: Floats = base[:, None] + (kappa + own[:, 1])[:, None] * z + checked * check
-    return np.asarray(e + curve * _curve(z))
+    e: Floats = base[:, None] + (kappa + own[:, 1])[:, None] * z + curve * _curve(z)
+    if check.any():
+        e += checked * check
+    return e
 
 
 def _label_effect(state: Arrays) -> Floats:
     """Mean effect of each agent's next label, (M,)."""
     count = state["label_count"]
-    return np.asarray((count * state["label"]).sum(axis=1) / np.maximum(count.sum(axis=1), 1.0))
+    total = np.einsum("ij,ij->i", count, state["label"])
+    return np.asarray(total / np.maximum(np.add.reduce(count, axis=1), 1.0))
 
 
 def _curve(z: Floats) -> Floats:
