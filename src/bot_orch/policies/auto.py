@@ -56,7 +56,7 @@ LOW, HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
 SMALL_TEAM, TEAM_POWER = 6.0, 0.4  # agents up to which exploration is full, and how it falls beyond
 NEWCOMERS = 2.0  # agents tried by round t: at most this times sqrt(t), plus one
 STALE = 5e-3  # variance that an agent's mean gains per round without outcome, relative to the noise, over all agents
-OWN = 5.0  # outcomes after which an agent's own noise counts half
+OWN, START_AGENTS = 5.0, 0.5  # outcomes behind the mean noise in an agent's, and agents behind the first level in that
 THIN = 5.0  # outcomes up to which that counts for more than half in the choice itself
 GRACE = 50.0  # rounds without outcome after which an agent is looked at again
 LOOK, LOOKS = 4.0, 20.0  # pseudo-outcomes behind the prior mean of a look, and its outcomes before it ends
@@ -542,13 +542,16 @@ def _neighbours(s: _View, x: Floats) -> tuple[Floats, Floats]:
 
 
 def _noise(s: _View) -> Floats:
-    """Variance of each agent's rewards around their estimates, (B, M), from its kept outcomes and that of all agents.
+    """Variance of each agent's rewards around their estimates, (B, M), shrunk towards the mean of the agents'.
 
-    An agent that is always right makes the common variance small. Others, tried on few tasks, would then seem known.
+    Every agent counts as one in that mean. Over outcomes, an agent that gets the traffic and is always right would make
+    it small, and others, tried on few tasks, would seem known.
     """
     n = min(int(s.stored.max()), ROWS)
     count, square = s.by_owner(n), s.by_owner(n, np.square(s.near_rest[:, :n]))
-    shared = np.maximum(s.levels[:, :1], START[0])
+    share, own = count / (count + TRIED), square / np.maximum(count, 1.0)
+    above = _sum(share * own, axis=1, keepdims=True) + START_AGENTS * START[0]
+    shared = above / (_sum(share, axis=1, keepdims=True) + START_AGENTS)
     return np.asarray((square + OWN * shared) / (count + OWN))
 
 
