@@ -217,6 +217,27 @@ def test_mistakes_name_file_column_row_and_remedy(write, text, place, remedy):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("trials", [1, 3])
+@pytest.mark.parametrize("id_", ["", "id;"])
+def test_a_row_per_task_and_agent_under_foreign_headers_is_no_wide_table(write, id_, trials):
+    """Else 'Bewertung' and 'Kosten (€)' are compared as agents."""
+    keys = [(t, m) for t in range(6) for m in ("mini", "max") for _ in range(1 if id_ else trials)]
+    rows = [f"{n};t{t};{m};0,5;0,01;frage {t}" for n, (t, m) in enumerate(keys)]
+    rows = rows if id_ else [row.split(";", 1)[1] for row in rows]
+    with pytest.raises(InvalidInputError, match="no agent column") as error:
+        load(write(f"{id_}Aufgabe;Modell;Bewertung;Kosten (€);Frage\n" + "\n".join(rows)))
+    assert all(word in str(error.value) for word in ("'Aufgabe', 'Modell'", "'Kosten (€)'", "drop 'Modell'"))
+
+
+def test_a_column_of_words_that_names_no_agent_is_left_out(write):
+    rows = [f"t{n},{n % 2},1,{'ab'[n % 2]},{'xyz'[n % 3]}" for n in range(12)]
+    assert load(write("task,small,large,source,level\n" + "\n".join(rows))).agents == ("small", "large")
+    with pytest.raises(InvalidInputError, match="two agents at least"):
+        load(write("task,small\n1,1\n2,0\n"))
+    with pytest.raises(InvalidInputError, match="call it task_model_used"):
+        load(write("model used,good,price each\nmini,1,0.1\nmax,1,0.2\nmini,0,0.1\n"))
+
+
 def test_the_command_reads_a_table_and_says_what_it_read(write, tmp_path, capsys):
     path = write(LONG.replace("claim", "remark"))
     words = ["--policies", "ucb1", "--seeds", "2", "--jobs", "1", "--quiet", "--out", str(tmp_path / "out")]

@@ -45,6 +45,9 @@ def arrays_of_wide(sheet: Sheet) -> tuple[Arrays, list[str]]:
     groups = [name for name in sheet.columns if name.lower().startswith(GROUP) and name not in ids]
     outcomes = _outcomes(sheet, {*ids, *features, *groups})
     agents = list(outcomes["reward"])
+    used = {column for columns in outcomes.values() for column in columns.values()}
+    read = {*used, *ids, *features, *groups, *([] if text is None else [text])}
+    _refuse_long(sheet, agents, [*ids, *([] if text is None else [text])], [c for c in sheet.columns if c not in read])
     if len(agents) * sheet.n_rows > MOST_CELLS:
         raise InvalidInputError(
             sheet.name, f"has {sheet.n_rows} tasks x {len(agents)} agents", f"pass {MOST_CELLS:,} cells at most"
@@ -63,8 +66,6 @@ def arrays_of_wide(sheet: Sheet) -> tuple[Arrays, list[str]]:
         columns = [numbers_of(sheet, name, "number") for name in features]
         arrays |= {"features": np.column_stack(columns), "feature_name": np.array(features)}
     arrays |= {name.lower(): np.array(words_of(sheet, name), dtype=str) for name in groups}
-    used = {column for columns in outcomes.values() for column in columns.values()}
-    read = {*used, *ids, *features, *groups, *([] if text is None else [text])}
     notes = [_summary(sheet, outcomes, text), *_repeated(sheet, ids), *_sums(sheet, ids)]
     return arrays, [*notes, *columns_not_read([name for name in sheet.columns if name not in read])]
 
@@ -113,6 +114,40 @@ def _refuse_suffixes(sheet: Sheet, rewards: dict[str, str]) -> None:
             problem = f"is {agent!r} and a word that names no outcome; it would be read as an agent of that name"
             remedy = f"call it {agent}_cost_usd or {agent}_seconds if it is that, {column}_score if it is an agent's"
             raise InvalidInputError(sheet.place(column), problem, f"{remedy} reward, else drop it")
+
+
+def _refuse_long(sheet: Sheet, agents: list[str], keys: list[str], rest: list[str]) -> None:
+    """Refuse one agent, and a table whose words look like the tasks and agents of rows: no column was known as such."""
+    words = {
+        name: words_of(sheet, name) for name in (*keys, *rest) if name in keys or looks_numeric(sheet, name) is False
+    }
+    told = any(len(set(words[name])) == sheet.n_rows for name in keys)  # a row per task
+    suspects = [name for name in rest if name in words and _names_agents(words, name, told=told, keys=keys)]
+    suspect = min(suspects, key=lambda name: len(set(words[name])), default=None)
+    if len(agents) > 1 and suspect is None:
+        return
+    few = ", ".join(map(repr, list(sheet.columns)[:8])) + (", ..." if len(sheet.columns) > 8 else "")
+    taken = f"column{'s' if len(agents) > 1 else ''} {', '.join(map(repr, agents[:8]))}"
+    problem = f"no agent column, and only {taken} to take for agents; columns found: {few}"
+    remedy = "call the columns of a row per task and agent task, agent, reward, cost, seconds and text"
+    if suspect is None:
+        more = "; a table with a column per agent needs two agents at least"
+    else:
+        more = f"; if a row is a task, name it in a column task, and drop {suspect!r} or call it task_{plain(suspect)}"
+    raise InvalidInputError(sheet.name, problem, remedy + more)
+
+
+def _names_agents(words: dict[str, list[str]], column: str, *, told: bool, keys: list[str]) -> bool:
+    """Whether an unread column of words may name the agent of a row: it repeats words, and crosses with the tasks."""
+    n, different = len(words[column]), len(set(words[column]))
+    if different == n or different < 2:
+        return False
+    for other in words:
+        pairs = len(set(zip(words[other], words[column], strict=True)))
+        crossed = other != column and pairs >= 1.5 * max(different, len(set(words[other])))
+        if crossed and pairs * (1 if told else 5) >= n:  # trials repeat pairs
+            return True
+    return not keys
 
 
 def _repeated(sheet: Sheet, ids: list[str]) -> list[str]:
