@@ -1,4 +1,6 @@
+import re
 from contextlib import closing
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,6 +61,39 @@ def test_rare_agents_and_impossible_ones_are_not_compared():
     assert found.left_out == 400
     with pytest.raises(InvalidInputError, match="against: 'huge' is not in the log"):
         compare(made, "huge")
+
+
+def test_dollars_are_known_where_quality_is_not():
+    rng, hits = np.random.default_rng(8), []
+    for _ in range(200):
+        made, truth = requests(1200, np.array([0.5, 0.4, 0.1]), rng)
+        thin = replace(made.logged, propensities=np.tile([0.97, 0.02, 0.01], (1200, 1)))
+        found = compare(replace(made, logged=thin), "large")
+        assert found.differences.keys() == {"usd"}
+        assert "quality cannot be known" in str(found)
+        usd = found.total_usd()
+        hits.append(usd.low <= truth <= usd.high)
+    assert np.mean(hits) == pytest.approx(0.95, abs=2.5 * np.sqrt(0.95 * 0.05 / 200) + 0.03)
+
+
+def test_the_requests_advised_are_enough_at_the_floor():
+    rng = np.random.default_rng(9)
+    often, rarely = np.array([0.1, 0.1, 0.8]), np.array([0.98, 0.01, 0.01])
+    p = np.vstack([np.tile(often, (400, 1)), np.tile(rarely, (200, 1))])
+    problem = compare(drawn(p, rng), "large").unknown
+    more, higher = (int(each.replace(",", "")) for each in re.findall("about ([0-9,]+)", problem))
+    assert "at a floor of 0.1" in problem
+    assert higher < more
+    for number, then in ((more, rarely), (higher, np.array([0.94, 0.03, 0.03]))):
+        later = [np.vstack([p, np.tile(then, (n, 1))])[:, 2] for n in (number // 2, number)]
+        half, whole = (len(each) ** 2 / (1 / each).sum() for each in later)
+        assert half < 45 < whole < 70
+
+
+def drawn(p, rng):
+    made, _ = requests(len(p), np.array([0.4, 0.3, 0.3]), rng)
+    agent = (rng.random(len(p))[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+    return replace(made, logged=replace(made.logged, agent=agent, propensities=p))
 
 
 def test_the_mix_of_the_same_cost_is_found():

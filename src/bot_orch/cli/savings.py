@@ -10,7 +10,7 @@ DESCRIPTION = """\
 Compare what a log's router spent and earned with sending every request to one agent, and with the fixed mix of two
 agents that costs the same: dollars in total, reward and seconds per request, with confidence intervals (doubly robust).
 A log of mode observe is compared with what was served instead, request by request. If the log has too little overlap
-with the alternative, nothing is estimated, and the exit status is 1."""
+with the alternative, only dollars are estimated, and the exit status is 1."""
 EXAMPLES = """\
 examples:
   bot-orch savings bot-orch.sqlite --against large

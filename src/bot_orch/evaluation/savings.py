@@ -28,6 +28,8 @@ MEASURES = ("usd", "reward", "seconds")
 _LEAST_EFFECTIVE = 50.0
 _MOST_UNCOVERED = 0.5
 _LEAST_DIFFERENT = 20  # known differences that an interval needs
+_FLOORS = (0.1, 0.3)  # that are recommended
+_NEWEST = 100  # requests that say how often an agent is drawn now
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class ServedRequests:
 class Comparison:
     """The router less an alternative, per request, by measure; ``n`` requests were compared, ``left_out`` could not be.
 
-    ``unknown`` says why nothing is known, where the alternative was drawn too rarely. Totals are of ``total`` requests,
-    by default of the ``n`` compared ones.
+    ``unknown`` says why quality is not known, where the alternative was drawn too rarely; dollars may still be, by a
+    model of its ``modelled`` answers. Totals are of ``total`` requests, by default of the ``n`` compared ones.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Comparison:
     differences: Mapping[str, Difference]
     unknown: str = ""
     total: int | None = None
+    modelled: int = 0
 
     def total_usd(self) -> Difference | None:
         """Dollars of all requests."""
@@ -86,13 +89,16 @@ class Comparison:
         return None if found is None else Difference(*(n * each for each in (found.value, found.low, found.high)))
 
     def __str__(self) -> str:
-        if self.unknown:
-            return f"{self.name}: cannot be known; {self.unknown}"
         usd, parts = self.total_usd(), []
         if usd is not None:
             half = _half(usd)
             saved, uncertain = dollars(abs(usd.value), half), dollars(half)
             parts.append(f"${saved} +- {uncertain} {'less' if usd.value <= 0 else 'more'}")
+        if self.unknown and usd is None:
+            return f"{self.name}: cannot be known; {self.unknown}"
+        if self.unknown:
+            like = f"if the others cost what its {self.modelled} answers to like requests did"
+            return f"{self.name}, {self.total} requests: {parts[0]}, {like}; quality cannot be known: {self.unknown}"
         for name, unit in (("reward", "quality"), ("seconds", "seconds a request")):
             if name in self.differences:
                 each = self.differences[name]
@@ -160,11 +166,19 @@ def compare(requests: ServedRequests, target: Floats | str, *, name: str = "", c
     weights = np.tile(shares, (len(requests), 1))
     found = support(_rows(requests.logged, able), weights[able]) if able.any() else Support(0.0, 1.0, 1.0)
     if found.effective_n < _LEAST_EFFECTIVE or left_out > _MOST_UNCOVERED * len(requests):
+        advice = _advice(requests.logged.propensities[able], shares, found)
         problem = (
             f"{int(able.sum())} requests could have gone to it, and they are worth {found.effective_n:.0f} of the "
-            f"{_LEAST_EFFECTIVE:.0f} that an interval needs; serve with a higher floor, or longer"
+            f"{_LEAST_EFFECTIVE:.0f} that an interval needs; {advice}"
         )
-        return Comparison(name, int(able.sum()), left_out=left_out, differences={}, unknown=problem)
+        if left_out > _MOST_UNCOVERED * len(requests):
+            problem = (
+                f"{left_out} of {len(requests)} requests could not go to it: limits, rules or failures excluded it"
+            )
+        usd, answers = _modelled_dollars(requests, weights, confidence)
+        n, known = (int(able.sum()), {}) if usd is None else (len(requests), {"usd": usd})
+        total = None if usd is None else len(requests)
+        return Comparison(name, n, left_out=left_out, differences=known, unknown=problem, total=total, modelled=answers)
     differences = {
         each: value
         for each in MEASURES
@@ -210,20 +224,62 @@ def _agent_means(requests: ServedRequests, measure: str) -> Floats:
 
 
 def _difference(
-    requests: ServedRequests, measure: str, target: Floats, *, able: Bools, confidence: float
+    requests: ServedRequests,
+    measure: str,
+    target: Floats,
+    *,
+    able: Bools,
+    confidence: float,
+    least: float = _LEAST_EFFECTIVE,
 ) -> Difference | None:
     """The router minus the target in one measure; None if the measure is rarely known."""
     first, served = requests.first[measure], requests.served[measure]
     rows = able & np.isfinite(first) & np.isfinite(served)
-    if rows.sum() < _LEAST_EFFECTIVE:
+    if rows.sum() < least:
         return None
     logged = replace(_rows(requests.logged, rows), reward=first[rows])
-    if support(logged, target[rows]).effective_n < _LEAST_EFFECTIVE:
+    if support(logged, target[rows]).effective_n < least:
         return None
     q, at = out_of_fold(logged), np.arange(int(rows.sum()))
     w = target[rows][at, logged.agent] / logged.propensities[at, logged.agent]
     other = (target[rows] * q).sum(axis=1) + w * (logged.reward - q[at, logged.agent])
     return _mean_interval(served[rows] - other, confidence)
+
+
+def _modelled_dollars(requests: ServedRequests, target: Floats, confidence: float) -> tuple[Difference | None, int]:
+    """Dollars of the router less those of the target by its own answers to like requests, and how many these are.
+
+    It needs no chance: what an agent asks for depends on the request, not on why the agent was chosen. So the share
+    of the requests that an agent got stands for its propensities.
+    """
+    logged, known = requests.logged, np.isfinite(requests.first["usd"]) & np.isfinite(requests.served["usd"])
+    answers = np.bincount(logged.agent[known], minlength=len(requests.agents))
+    least = int(answers[target[0] > 0.0].min())
+    if least < _LEAST_DIFFERENT or not requests.served["usd"][known].any():
+        return None, least
+    shares = np.tile(answers / known.sum(), (len(requests), 1))
+    got = replace(requests, logged=replace(logged, propensities=shares))
+    usd = _difference(got, "usd", target, able=known, confidence=confidence, least=0.9 * _LEAST_DIFFERENT)
+    return usd, least
+
+
+def _advice(p: Floats, shares: Floats, found: Support) -> str:
+    """How many more requests make an interval, at the newest propensities and at a higher floor; p is (n, M)."""
+    n, m = p.shape
+    if n == 0:
+        return "it was never eligible"
+    inverse = (shares[shares > 0.0] ** 2 / p[:, shares > 0.0]).sum(axis=1)
+    so_far = max(float(inverse.sum()), n * n / found.effective_n if found.effective_n else 0.0)
+    lately = float((shares**2).sum() / inverse[-_NEWEST:].mean())
+
+    def more(propensity: float) -> str:  # k with (n + k)^2 = 50 (so_far + k each)
+        half = _LEAST_EFFECTIVE * float((shares**2).sum()) / propensity / 2.0 - n
+        k = half + math.sqrt(max(0.0, half * half + _LEAST_EFFECTIVE * so_far - n * n))
+        return f"{max(1, int(float(f'{k:.2g}'))):,}"
+
+    text = f"drawn as lately (probability {lately:.2g}), that takes about {more(lately)} more"
+    higher = next((each for each in _FLOORS if each / m > 2.0 * lately), None)
+    return text if higher is None else f"{text}, at a floor of {higher:g} about {more(higher / m)}"
 
 
 def _mixed_interval(gap: Floats, different: int, n: int, confidence: float) -> Difference:

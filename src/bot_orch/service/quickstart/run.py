@@ -133,7 +133,7 @@ def _saved(answers: Sequence[_Answered], baseline: str | None, file: str) -> str
     usd, other = sum(each.usd for each in known), sum(each.baseline_usd for each in known)
     return (
         f"saved so far: ${other - usd:.4f} of the ${other:.4f} that {baseline} asks for as many tokens; "
-        "the dashboard compares quality, too, after some fifty answers of it"
+        "the dashboard compares quality, too, once chance has compared enough"
     )
 
 
