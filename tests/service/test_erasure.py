@@ -115,6 +115,15 @@ def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
     assert "events emptied: 0\n" in capsys.readouterr().out, "there is nothing left"
 
 
+def test_a_user_of_whom_nothing_is_known_is_said(path, capsys):
+    assert main(["purge", str(path), "--user", "carol"]) == 1
+    said = capsys.readouterr().out
+    assert "no decision is known of user 'carol'" in said
+    assert "sticky_by: user" in said
+    assert len(said.splitlines()) == 1
+    assert main(["purge", str(path), "--tenant", "none", "--user", "carol"]) == 1
+
+
 def test_the_openai_field_user_is_found_by_its_digest(path, capsys):
     assert main(["purge", str(path), "--user", "alice@x"]) == 0
     assert "1 decision" in capsys.readouterr().out

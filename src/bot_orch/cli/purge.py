@@ -66,6 +66,12 @@ def _erase(arguments: argparse.Namespace) -> int:
 
     before_us = None if arguments.before is None else time_of(arguments.before, "--before")
     found = erase(arguments.log, Subject(arguments.tenant, arguments.user, before_us))
+    if arguments.user is not None and not found.events and not found.kept:
+        print(  # noqa: T201
+            f"no decision is known of user {arguments.user!r}, nothing was erased; the log knows a user by session or "
+            "tag, and by the OpenAI field user only if sticky_by: user was set"
+        )
+        return 1
     said = ", ".join(f"{number} {kind.partition('@')[0]}" for kind, number in sorted(found.events.items()))
     print(f"events emptied: {found.events.total()}" + (f" ({said})" if said else ""))  # noqa: T201
     print(f"decisions that stay until they have ended: {found.kept}")  # noqa: T201
