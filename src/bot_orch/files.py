@@ -29,6 +29,14 @@ def read_state(path: str | Path) -> str:
         raise StateFormatError(f"path: {file} is not a saved state; pass a file written by save()") from error
 
 
+def save_state(path: str | Path, text: str) -> None:
+    """Write a state to a file of an existing folder, atomically."""
+    file = path_of(path)
+    if not file.parent.is_dir():
+        raise InvalidInputError("path", f"{file.parent} is no folder", "create it, or name a file in another one")
+    write_atomically(file, text.encode())
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -1,6 +1,7 @@
 """Warm start: evaluations in every form, good ones help from the first round, wrong ones do no lasting harm."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,9 @@ def test_one_outcome_per_row_as_in_a_log():
         ({"a": [2.0]}, {}, "evaluations: holds a reward outside of"),
         ({"a": [1.0], "b": [1.0, 0.0]}, {}, r"evaluations: has columns of \[1, 2\] rows; pad them with nan"),
         ({"c": [1.0]}, {}, r"evaluations: has the columns \['c'\]"),
+        ("old.sqlite", {}, "evaluations: is 'old.sqlite'; .* a Router also reads the path of a log"),
+        (Path("old.sqlite"), {}, "a Router also reads the path of a log"),
+        ({"a": [1.0], "B_agent": [1.0], "b_agent": [0.0]}, {"agents": ["a", "b agent"]}, "did you mean 'b agent'"),
         ([[1.0, 0.0, 0.5]], {}, r"evaluations: has the shape \(1, 3\), there are 2 agents"),
         ([{"agent": "c", "reward": 1.0}], {}, "evaluations.agent: 'c' is no agent"),
         ({"a": [1.0, 0.0]}, {"features": [[1.0]]}, r"features: have the shape \(1, 1\); pass 2 rows"),
@@ -63,11 +67,24 @@ def test_one_outcome_per_row_as_in_a_log():
     ],
 )
 def test_mistakes_are_told_and_change_nothing(evaluations, settings, message):
-    router = Orchestrator(["a", "b"])
+    router = Orchestrator(settings.pop("agents", ["a", "b"]))
     before = router.fingerprint()
     with pytest.raises(InvalidInputError, match=message):
         router.learn_from(evaluations, **settings)
     assert router.fingerprint() == before and not isinstance(router.policy, WarmStart)
+
+
+def test_columns_of_other_agents_are_named():
+    router = Orchestrator(["small", "large"])
+    with pytest.warns(UserWarning, match="no agents of the router: huge"):
+        router.learn_from({"small": [1.0], "large": [0.0], "huge": [1.0], "length": [3.0]}, features=["length"])
+
+
+def test_a_state_is_saved_in_folders_that_exist(tmp_path):
+    """A misspelt folder is not created."""
+    with pytest.raises(InvalidInputError, match="misspelt is no folder"):
+        Orchestrator(["a", "b"]).save(tmp_path / "misspelt" / "x.json")
+    assert not (tmp_path / "misspelt").exists()
 
 
 def test_weights_thin_or_repeat_lessons():

@@ -73,7 +73,7 @@ from bot_orch.core.warm import (
 )
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, PriceWarning, UnknownDecisionError, require_type
-from bot_orch.files import path_of, read_state, write_atomically
+from bot_orch.files import read_state, save_state
 from bot_orch.numerics.choice import capped, draw
 from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.registry import make_policy, policy_name
@@ -1228,7 +1228,7 @@ class Orchestrator:
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`to_json` to a file, atomically."""
-        write_atomically(path_of(path), self.to_json().encode())
+        save_state(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path, *, encoder: Encoder | None = None) -> Orchestrator:

@@ -101,14 +101,16 @@ def test_trials_are_drawn_by_seed_and_average_to_the_cell() -> None:
 
 
 def test_survival_rewards_fall_with_time_and_are_zero_unless_completed() -> None:
-    arrays = {"cutoff_s": np.array(100.0), "time_s": np.array([[1.0, 10.0, 100.0]]), "event": np.array([[1, 1, 0]])}
-    matrix = matrix_from_arrays("runtimes", arrays | {"agent": np.array(["a", "b", "c"])})
+    time_s, event = np.array([[1.0, 10.0, 100.0, 3.0]]), np.array([[1, 1, 0, 0]])
+    status = np.array([["ok", "ok", "timeout", "memout"]])  # out of memory: a failure before the cutoff
+    arrays = {"cutoff_s": np.array(100.0), "time_s": time_s, "event": event, "status": status}
+    matrix = matrix_from_arrays("runtimes", arrays | {"agent": np.array(["a", "b", "c", "d"])})
     rewards = []
-    for agent in range(3):
+    for agent in range(4):
         replay = Replay(matrix, seeds=[0])
         replay.before(0)
         rewards.append(float(replay.after(0, np.array([agent])).reward[0]))
-    assert 1.0 > rewards[0] > rewards[1] > rewards[2] == 0.0
+    assert 1.0 > rewards[0] > rewards[1] > rewards[2] == rewards[3] == 0.0
 
 
 def test_rewards_in_the_file_are_learned_from_even_beside_times() -> None:

@@ -112,6 +112,7 @@ def test_no_difference_is_said(arena):
         f"keep sending everything to {found['agent']}: no difference found between it and" in told
         and "the best of 2 policies" in told
     )
+    assert "Its total" not in told, "no round from which it is ahead for good"
     best = same.agents[int(same.reward.mean(axis=0).argmax())]
     assert found["agent"] == best and "Compared with the agent with the highest mean reward" in told
 

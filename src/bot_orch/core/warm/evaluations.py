@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import os
+import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -161,6 +164,8 @@ def as_evaluations(
             problem = f"has the shape {rewards.shape}, there are {len(agents)} agents"
             raise InvalidInputError("evaluations", problem, _FORMS)
         return Evaluations(tuple(agents), rewards, features, weight=weight)
+    others = set(columns) - set(agents) - {"features", weight if isinstance(weight, str) else None}
+    others -= {each for each in features if isinstance(each, str)} if isinstance(features, Sequence) else set()
     features = _named(columns, features)
     weight = columns[weight] if isinstance(weight, str) and weight in columns else weight
     if "agent" in columns and "reward" in columns:
@@ -170,11 +175,24 @@ def as_evaluations(
         raise InvalidInputError(
             "evaluations", f"has the columns {list(columns)}", f"name columns after {tuple(agents)}"
         )
+    _tell_unread(columns, [name for name in columns if name in others], [name for name in agents if name not in names])
     unequal = {len(columns[name]) for name in names}
     if len(unequal) > 1:
         raise InvalidInputError("evaluations", f"has columns of {sorted(unequal)} rows", "pad them with nan")
     rewards = np.stack([_numbers(f"evaluations.{name}", columns[name], _FORMS) for name in names], axis=-1)
     return Evaluations(tuple(names), rewards, features, weight=weight).among(agents)
+
+
+def _tell_unread(columns: Mapping[str, Any], others: Sequence[str], missing: Sequence[str]) -> None:
+    """Refuse a column whose name is nearly that of an agent without one; warn of other columns of numbers."""
+    for name in others:
+        for agent in difflib.get_close_matches(name, missing, 1, 0.8):
+            remedy = f"did you mean {agent!r}, which has no column? rename or drop it"
+            raise UnknownAgentError(f"evaluations.{name}", "is no agent", remedy)
+    unread = [name for name in others if len(columns[name]) and isinstance(columns[name][0], int | float | np.number)]
+    if unread:
+        told = f"evaluations: not read, as no agents of the router: {', '.join(unread)}"
+        warnings.warn(told, stacklevel=2)
 
 
 def with_answers(given: Evaluations, answers: Any) -> Evaluations:
@@ -267,7 +285,11 @@ def _encoder_of(name: str, labels: Iterable[Any]) -> str:
 
 def _columns(source: Any, field: str = "evaluations") -> dict[str, Any] | None:
     """Columns by name; None for a matrix without names."""
-    if isinstance(source, str | bytes) or source is None:
+    if isinstance(source, str | os.PathLike):
+        raise InvalidInputError(
+            "evaluations", f"is {str(source)!r}", f"{_FORMS}; a Router also reads the path of a log"
+        )
+    if isinstance(source, bytes) or source is None:
         raise InvalidInputError("evaluations", f"is {source!r}", _FORMS)
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):  # a DataFrame, without importing pandas
         return {str(name): source[name].to_numpy() for name in source.columns}

@@ -235,7 +235,7 @@ def words(verdict: ArenaVerdict) -> str:
     if "net" in verdict.differences:
         shown = verdict.differences["net"]
         parts.append(f"Net reward, a dollar counted as {verdict.net_weight:.4g}: {_numbers(shown, '.4f')}.")
-    parts += [*_exchange(verdict), _payback(verdict), *_yardsticks(verdict), _basis(verdict)]
+    parts += [*_exchange(verdict), *_payback(verdict), *_yardsticks(verdict), _basis(verdict)]
     return " ".join(parts)
 
 
@@ -296,13 +296,16 @@ def _exchange(v: ArenaVerdict) -> list[str]:
     return [f"That pays if a dollar is worth {side} than {rate:.3g} reward (--cost-weight says what it is worth)."]
 
 
-def _payback(v: ArenaVerdict) -> str:
+def _payback(v: ArenaVerdict) -> list[str]:
+    """From which round on it pays, where a difference was found."""
     what = "net reward" if v.metric == "net" else "reward"
+    if v.differences[v.metric].sign == 0:
+        return []
     if v.pays_from is None:
-        return f"Its total {what} is behind after all {v.rounds} rounds."
+        return [f"Its total {what} is behind after all {v.rounds} rounds."]
     if v.pays_from == 1:
-        return f"Its total {what} is never behind in {v.rounds} rounds."
-    return f"Its total {what} is ahead for good from round {v.pays_from} of {v.rounds} on."
+        return [f"Its total {what} is never behind in {v.rounds} rounds."]
+    return [f"Its total {what} is ahead for good from round {v.pays_from} of {v.rounds} on."]
 
 
 def _yardsticks(v: ArenaVerdict) -> list[str]:
