@@ -1,6 +1,7 @@
 """While a start folds the log the server listens, says how far it is, and refuses requests; it can be stopped."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from service_running import BASE, Running, until
@@ -10,6 +11,8 @@ from bot_orch.core.events import EventMismatchError
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.config import parse_config
+from bot_orch.service.problems import Problem
+from bot_orch.service.runtime import Runtime
 from bot_orch.service.server import make_server, one_reason
 
 CONFIG = parse_config(BASE.format(database='":memory:"', port=0))
@@ -96,3 +99,9 @@ def test_a_log_that_cannot_be_folded_stops_the_server_with_the_reason(rows):
     server = make_server(CONFIG, log=log)
     with pytest.raises(EventMismatchError, match="row 101 does not follow row 100"), one_reason(server, CONFIG):
         server.run()
+
+
+def test_what_is_read_whole_is_not_said_to_be_missing():
+    folded = SimpleNamespace(loaded=False, _folded=5, _to_fold=5)
+    with pytest.raises(Problem, match="not ready: the log of 5 events is read, the service starts"):
+        Runtime.check_loaded(folded)

@@ -167,6 +167,8 @@ class Runtime:
         """Raise a :class:`Problem` with the progress while the log is being folded; ``brief``: without numbers."""
         if not self.loaded:
             message = "not ready" if brief else f"not ready: {self._folded} of {self._to_fold} events folded"
+            if not brief and self._folded >= self._to_fold:
+                message = f"not ready: the log of {self._to_fold} events is read, the service starts"
             details = {} if brief else {"folded": self._folded, "total": self._to_fold}
             raise Problem(503, "not_ready", message, headers={"retry-after": "1"}, details=details)
         if not self._owned:
