@@ -133,6 +133,20 @@ def test_columns_are_mapped_and_unknown_ones_named(tmp_path, capsys):
     assert "exists" in capsys.readouterr().err
 
 
+def test_a_table_for_the_arena_is_imported(tmp_path):
+    """Of a German spreadsheet, with its names of columns and a cell that holds no number."""
+    table = "task;agent;reward;cost;seconds\nt0;mini ;0,5;0,001;2,5\nt1;mini;n/a;0,002;1\n"
+    log, found = imported(tmp_path / "x.csv", "csv", table)
+    assert (found.agents, found.decisions, found.rewards, found.ignored) == (("mini",), 2, 1, ())
+    rounds = collect(log)
+    assert [event.task.id for event in rounds.made] == ["t0", "t1"] and list(rounds.rewards.values()) == [0.5]
+    (given,) = [event for row in log.read() if isinstance(event := row.event(), FeedbackGiven) and event.reward]
+    assert (given.cost_usd, given.elapsed_s) == (0.001, 2.5)
+    (tmp_path / "x.csv").write_bytes(b"agent,reward\nm\xfcde,1\n")
+    with pytest.raises(InvalidInputError, match="line 2: is not UTF-8"):
+        import_log(tmp_path / "x.csv", "csv", MemoryLog())
+
+
 def test_without_propensities_only_the_logged_means_are_given(tmp_path, capsys):
     rows = ["agent,reward"] + [f"{'ab'[i % 2]},{int(i % 4 == 0)}" for i in range(200)]
     file, out = tmp_path / "calls.csv", tmp_path / "old.sqlite"
@@ -289,16 +303,17 @@ def test_vowpal_wabbit_dsjson(tmp_path):
         ("csv", "model,reward\na,1\n", "row 1: agent: no such column; columns found: model, reward"),
         ("csv", "agent,reward\na,good\n", "row 2: reward: is 'good'; write a number"),
         ("csv", "agent,reward\na,7\n", "row 2: reward: is 7, outside of 0 to 1; pass --range"),
-        ("csv", "agent,reward\na,1,2\n", "row 2: line: 3 cells, the first line has 2"),
+        ("csv", "agent,reward\na,1,2\n", "row 2: has 3 fields, the header has 2"),
         ("csv", "agent,reward,propensity\na,1,1.5\n", r"row 2: propensity: is '1.5'; write a number in \[0, 1\]"),
         ("csv", "agent,propensity\na,0\n", "row 2: propensity: of 'a' is 0"),
         ("csv", "agent,propensity_a,propensity_b\na,0.5,0.2\n", "row 2: propensities: add up to 0.7000"),
         ("csv", "agent,decision_id\na,x\nb,x\n", "row 3: id: 'x' is that of row 2"),
-        ("csv", "agent,agent\na,b\n", "row 1: agent: names two columns"),
+        ("csv", "agent,agent\na,b\n", "column 'agent': occurs twice"),
         ("csv", 'agent,features\na,[1]\na,"[1,2]"\n', "row 3: features: 2 numbers, 1 in the row before"),
         ("csv", "agent,time\na,yesterday\n", "row 2: time: is 'yesterday'; write seconds since 1970"),
         ("csv", "agent,completed\na,maybe\n", "row 2: completed: is 'maybe'; write true or false"),
-        ("csv", "agent,reward\n", "holds no decision"),
+        ("csv", "agent,reward\n", "has a header and no rows"),
+        ("csv", "", "is empty"),
         ("jsonl", '{"agent": "a"}\nnonsense\n', "row 2: line: is not JSON"),
         ("jsonl", '{"reward": 1}\n', "row 1: agent: is missing"),
         ("jsonl", '{"agent": "a", "reward": NaN}\n', "row 1: line: is not JSON"),

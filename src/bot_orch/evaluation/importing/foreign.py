@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.sheet import MISSING
 
 #: The value of ``--reward`` that makes a completed call worth 1 and a failed one 0.
 SUCCESS = "success"
@@ -18,10 +19,12 @@ _TRUE, _FALSE = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no"}
 
 @dataclass(frozen=True, slots=True)
 class ImportPlace:
-    """A row of a file, for errors."""
+    """A row of a file, for errors; ``comma`` says that numbers are written with a decimal comma."""
 
     file: str
     row: int
+    _: KW_ONLY
+    comma: bool = False
 
     def error(self, column: str, problem: str, remedy: str) -> InvalidInputError:
         """An error that names file, row, column and remedy."""
@@ -29,13 +32,13 @@ class ImportPlace:
 
     def number(self, column: str, value: Any, *, low: float = -math.inf, high: float = math.inf) -> float | None:
         """Parse a finite number within bounds; None for an empty cell."""
-        if value is None or value == "":
+        if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
             return None
         bounds = "" if low == -math.inf else f", {low:g} or more" if high == math.inf else f" in [{low:g}, {high:g}]"
         try:
             if not isinstance(value, str | int | float):
                 raise ValueError
-            found = float(value)
+            found = float(value.replace(",", ".") if self.comma and isinstance(value, str) else value)
         except (ValueError, OverflowError):
             raise self.error(column, f"is {_shown(value)}", f"write a number{bounds}") from None
         if not (math.isfinite(found) and low <= found <= high):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.importing.foreign import SUCCESS, Foreign, ImportOptions, ImportPlace, Reader, parse_json
+from bot_orch.evaluation.sheet import sheet_of_csv
 
 #: Columns that are read by these names; ``agent`` is needed.
 TABLE_COLUMNS = (
     *("agent", "reward", "propensity", "propensities", "eligible", "features", "decision_id", "task_id", "kind", "by"),
     *("time", "time_us", "elapsed_s", "completed", "reason", "cost_usd"),
 )
+#: What a table for ``bot-orch arena`` calls them, read where the column of our name is absent.
+_ALSO = {"cost_usd": "cost", "elapsed_s": "seconds", "task_id": "task"}
 _PREFIXES = ("feature_", "propensity_")
 #: Further columns of our own export.
 _KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probability", "audited")
@@ -22,20 +24,11 @@ _KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probab
 
 def read_csv(path: Path, options: ImportOptions, reader: Reader) -> Iterator[Foreign]:
     """Read one decision per line; the first line contains the column names."""
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        lines = csv.reader(file)
-        try:
-            head = _head(path.name, next(lines, []), options)
-            for number, cells in enumerate(lines, start=2):
-                if not cells:
-                    continue
-                place = ImportPlace(path.name, number)
-                if len(cells) != len(head):
-                    problem = f"{len(cells)} cells, the first line has {len(head)}"
-                    raise place.error("line", problem, "quote cells that hold commas")
-                yield _decision(place, dict(zip(head, map(_unquoted, cells), strict=True)), options, reader=reader)
-        except csv.Error as error:
-            raise ImportPlace(path.name, lines.line_num).error("line", str(error), "repair the line") from None
+    sheet = sheet_of_csv(path)
+    _head(path.name, list(sheet.columns), options)
+    for number, cells in enumerate(zip(*sheet.columns.values(), strict=True), start=sheet.first_row):
+        record = {name: _unquoted(cell.strip()) for name, cell in zip(sheet.columns, cells, strict=True)}
+        yield _decision(ImportPlace(path.name, number, comma=sheet.comma), record, options, reader=reader)
 
 
 def read_jsonl(path: Path, options: ImportOptions, reader: Reader) -> Iterator[Foreign]:
@@ -82,21 +75,17 @@ def _unquoted(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@") else cell
 
 
-def _head(file: str, names: list[str], options: ImportOptions) -> list[str]:
-    names = [name.strip() for name in names]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ImportPlace(file, 1).error(twice[0], "names two columns", "rename one of them")
+def _head(file: str, names: list[str], options: ImportOptions) -> None:
     agent = options.columns.get("agent", "agent")
     if agent not in names:
         found = ", ".join(names[:20]) or "none"
         remedy = f"columns found: {found}; pass --map agent=COLUMN"
         raise InvalidInputError(f"{file}: row 1: {agent}", "no such column", remedy)
-    return names
 
 
 def _decision(place: ImportPlace, record: Mapping[str, Any], options: ImportOptions, *, reader: Reader) -> Foreign:
-    mapped = {**{name: name for name in TABLE_COLUMNS}, **options.columns}
+    also = {ours: name for ours, name in _ALSO.items() if ours not in record and name in record}
+    mapped = {**{name: name for name in TABLE_COLUMNS}, **also, **options.columns}
     if options.reward not in (None, SUCCESS):
         mapped["reward"] = str(options.reward)
     read = set(mapped.values())

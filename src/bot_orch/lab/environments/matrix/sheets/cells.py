@@ -9,11 +9,10 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.lab.environments.matrix.sheets.sheet import Sheet
+from bot_orch.evaluation.sheet import MISSING, Sheet
 
 Kind = Literal["unit", "amount", "number"]
 
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "nat", "-", "–", "—", "?", "."}
 _YES = {"true", "yes", "y", "t", "pass", "passed", "correct", "resolved", "solved", "success", "✓", "✔", "✅"}
 _NO = {
     "false",
@@ -45,7 +44,7 @@ def is_missing(cell: Any) -> bool:
     if cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell)):
         return True
     if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
+        return cell.strip().lower() in MISSING
     return type(cell).__name__ in ("NAType", "NaTType")
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.sheet import Sheet
 from bot_orch.lab.environments.matrix.sheets.cells import Kind, is_missing, numbers_of, words_of
 from bot_orch.lab.environments.matrix.sheets.columns import FEATURE, GROUP, ROLES, columns_not_read, named_role, role_of
-from bot_orch.lab.environments.matrix.sheets.sheet import Sheet
 
 MOST_CELLS = 50_000_000
 _VALUES: dict[str, Kind] = {

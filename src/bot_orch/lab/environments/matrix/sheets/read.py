@@ -10,11 +10,11 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.sheet import Sheet, sheet_of_csv, sheet_of_frame, sheet_of_parquet
 from bot_orch.lab.environments.matrix.check import trial_mean
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
 from bot_orch.lab.environments.matrix.sheets.long import Arrays, arrays_of_long, is_long
-from bot_orch.lab.environments.matrix.sheets.sheet import Sheet, sheet_of_csv, sheet_of_frame, sheet_of_parquet
 from bot_orch.lab.environments.matrix.sheets.wide import arrays_of_wide
 
 #: Files that :func:`read_table` reads.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.sheet import Sheet
 from bot_orch.lab.environments.matrix.sheets.cells import Kind, is_missing, looks_numeric, numbers_of, words_of
 from bot_orch.lab.environments.matrix.sheets.columns import (
     ASIDE,
@@ -23,7 +24,6 @@ from bot_orch.lab.environments.matrix.sheets.columns import (
     split_role,
 )
 from bot_orch.lab.environments.matrix.sheets.long import MOST_CELLS
-from bot_orch.lab.environments.matrix.sheets.sheet import Sheet
 
 _KINDS: dict[str, Kind] = {
     "cost_usd": "amount",

@@ -71,6 +71,8 @@ def sheet_of_frame(frame: Any, name: str) -> Sheet:
     return Sheet(name, cells)
 
 
+#: Words for a missing cell.
+MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "nat", "-", "–", "—", "?", "."}
 _SEPARATORS = ",;\t|"
 _MOST_CHARACTERS = 100_000_000  # of one cell
 
