@@ -101,7 +101,7 @@ def recording_log(folder, tape, synchronous="FULL", sync_directory=True):
             made.append(Shared(connection))
         return made[0]
 
-    with patch.object(sqlite, "_sync_directory", lambda path: tape.note("dirsync", "") if sync_directory else None):
+    with patch.object(sqlite, "sync", lambda path: tape.note("dirsync", "") if sync_directory else None):
         log = SqliteLog(folder / "log", synchronous=synchronous, opener=opener)
     log.vfs = vfs
     made[0].execute("PRAGMA wal_autocheckpoint = 15").fetchall()

@@ -268,6 +268,7 @@ def test_nobody_knows_where_a_refused_body_in_chunks_ends(start, connect):
 
 def test_a_request_for_one_router_counts_once(start, connect):
     service = start(BASE + "routers: {{other: {{agents: [{{id: a, kind: simulated}}]}}}}\n")
+    until(lambda: service.get("/health/ready").status == 200)  # with the other router, too
     text = b'{"task": {"text": "%s"}}' % (b"x" * 300_000)
     s = connect(service)
     for _ in range(3):

@@ -134,7 +134,7 @@ def test_many_pending_decisions_do_not_stall_requests(start, what):
 
 def test_a_snapshot_is_of_one_moment_though_requests_go_on(start):
     service = start(log=(log := MemoryLog()))
-    filled(service, 500)
+    filled(service, 3000)
 
     async def save():
         saving = service.runtime.writer.save()

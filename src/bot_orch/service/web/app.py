@@ -26,7 +26,7 @@ from bot_orch.service.web.access import CALLER, REQUEST, logged
 from bot_orch.service.web.connections import connection_of
 from bot_orch.service.web.endpoint import Endpoint
 from bot_orch.service.web.messages import MoreHeaders, send_reply
-from bot_orch.service.web.router_selection import ROUTER_PATH
+from bot_orch.service.web.router_selection import NO_SUCH_PATH, ROUTER_PATH
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
@@ -126,8 +126,7 @@ async def _http_error(_: StarletteRequest, error: Exception) -> Response:
     code = {404: "unknown_path", 405: "wrong_method"}.get(status, "http_error")
     headers = dict(getattr(error, "headers", None) or {})
     message = {
-        404: "there is no such path; OpenAI's clients take a base URL that ends with /v1, Anthropic's one without it; "
-        "/openapi.json lists all paths",
+        404: NO_SUCH_PATH,
         405: f"this path takes another method: {headers.get('Allow', 'see /openapi.json')}",
     }.get(status, str(getattr(error, "detail", "error")))
     reply = problem_reply(Problem(status, code, message))

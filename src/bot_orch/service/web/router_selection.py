@@ -17,6 +17,10 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.auth import Caller
 
 ROUTER_PATH = "/r/"
+NO_SUCH_PATH = (
+    "there is no such path; OpenAI's clients take a base URL that ends with /v1, Anthropic's one without it; "
+    "/openapi.json lists all paths"
+)
 _MODEL = "auto:"
 _SHARED = r"(?!r/|static/|login|logout)"  # paths that are the same for all routers
 _LINK = re.compile(rb'((?:href|action|src|data-live)=\\?")/' + _SHARED.encode())
@@ -34,7 +38,7 @@ def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, pat
     if caller.may_use(runtime.config.name):
         return runtime
     if wanted is None or (caller.tenant and prefix):
-        raise Problem(404, "unknown_path", "there is no such path; /openapi.json lists those there are")
+        raise Problem(404, "unknown_path", NO_SUCH_PATH)
     if people and not prefix and people == "GET":
         raise Problem(
             303,
