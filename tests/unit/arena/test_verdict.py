@@ -127,6 +127,15 @@ def test_where_dollars_do_not_differ_the_best_agent_is_the_baseline(arena):
     assert "sending everything to large" in " ".join(told.split())
 
 
+def test_tasks_that_the_baseline_cannot_take_are_counted(arena):
+    matrix = toy(60)
+    matrix.reward[:7, 1] = np.nan
+    found, told = arena("--baseline", "large", matrix=matrix)
+    assert found["replaced"] == [7, 60]
+    assert "In 7 of 60 tasks large has no value: a random other agent stands for it." in " ".join(told.split())
+    assert "has no value" not in arena("--baseline", "small", matrix=matrix, out="again")[1]
+
+
 def test_what_a_saving_may_cost_is_said(arena):
     rng = np.random.default_rng(4)
     reward = (rng.random((60, 2)) < 0.7).astype(float)

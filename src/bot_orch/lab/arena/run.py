@@ -216,7 +216,9 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     if name == NOW:
         agent, why = current_agent(matrix, unit.get("baseline"))
         found = scored(replay, fixed_agent(replay, matrix.agents.index(agent)))
-        return {**found, "kind": "baseline", "agent": agent, "why": why}
+        takes = matrix.eligible[np.unique(replay.rows), matrix.agents.index(agent)]
+        gaps = {} if takes.all() else {"replaced": [int((~takes).sum()), len(takes)]}
+        return {**found, "kind": "baseline", "agent": agent, "why": why, **gaps}
     if name in BUDGET_BASELINES:
         found = {**scored(replay, budget_baseline(replay, name, unit["budget_usd"])), "kind": "baseline"}
         return {

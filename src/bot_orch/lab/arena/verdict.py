@@ -71,6 +71,8 @@ class ArenaVerdict:
     warm
         The same question for a user who holds the table; None where it was not asked (runtimes, budgets, fewer than 40
         tasks).
+    replaced
+        Tasks that ``agent`` has no value for, and all tasks: a random other agent stands for it there.
     policies
         The same comparison for every policy: differences by metric.
     """
@@ -94,6 +96,7 @@ class ArenaVerdict:
     net_weight: float | None
     budget_usd: float | None
     warm: WarmStartGain | None = None
+    replaced: tuple[int, int] = (0, 0)
     policies: dict[str, dict[str, GainInterval]] = field(default_factory=dict)
     text: str = ""
 
@@ -157,6 +160,7 @@ def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Ar
         warm=_warm(here.get(BEST_SINGLE, {}).get("warm")),
         net_weight=base.get("net_weight"),
         budget_usd=budget,
+        replaced=tuple(base.get("replaced", (0, 0))),
         policies=every,
     )
     return replace(verdict, text=words(verdict))
@@ -231,6 +235,9 @@ def _mix(here: dict[str, dict[str, Any]], mine: dict[str, GainInterval]) -> floa
 def words(verdict: ArenaVerdict) -> str:
     """A few sentences: the recommendation, then the numbers behind it."""
     parts = [f"{verdict.dataset} ({verdict.order} order): {_advice(verdict)}"]
+    if verdict.replaced[0]:
+        gaps, tasks = verdict.replaced
+        parts.append(f"In {gaps} of {tasks} tasks {verdict.agent} has no value: a random other agent stands for it.")
     parts += [_gain(name, verdict.differences[name]) for name in ("reward", "cost_usd") if name in verdict.differences]
     if "net" in verdict.differences:
         shown = verdict.differences["net"]
