@@ -232,3 +232,18 @@ def test_people_are_not_the_cheapest_agent_that_is_left(start, pace):
         drawn = {name for name, share in made["propensities"].items() if share > 0}
         assert drawn == {"cheap", "person"}, "the policy decides, under the person's share"
         service.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0, "cost_usd": 0.0})
+
+
+def test_a_budget_that_decides_is_shown(start):
+    service = start(text(", on_exhausted: cheapest, pace: true", CHEAP))
+    seen = service.get("/v1/objective").json()["budget"]
+    assert seen == {"limit_usd": 1.0, "window_s": 3600.0, "spent_usd": 0.0, "decides": ""}
+    assert "used up" not in service.get("/dashboard").body.decode()
+    report = {"reward": 1, "cost_usd": 0.6}
+    for decides, shown in (("pace", "its pace decides"), ("exhausted", "the cheapest agent serves")):
+        made = service.post("/v1/decisions").json()["id"]
+        assert service.post("/v1/feedback", {"decision_id": made, **report}).status == 200
+        assert until(lambda: service.get("/v1/objective").json()["budget"]["decides"] == decides)  # noqa: B023
+        page = service.get("/dashboard").body.decode()
+        assert shown in page
+        assert "of $1.00 in 1 h" in page

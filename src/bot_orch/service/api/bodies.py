@@ -339,6 +339,15 @@ class CertificateView(ResponseView, frozen=True, kw_only=True):
     kinds: list[KindCertificateView] = []
 
 
+class BudgetView(ResponseView, frozen=True, kw_only=True):
+    """Dollars spent of a window's budget; ``decides`` is ``pace`` or ``exhausted`` while it narrows the choice."""
+
+    limit_usd: float
+    window_s: float
+    spent_usd: float
+    decides: str
+
+
 class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     """What the router optimises now, and what it expects of each agent: dollars, seconds, shares of late answers."""
 
@@ -348,6 +357,7 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     expected: dict[str, dict[str, float]]
     spent_last_day_usd: float | None
     usd_per_day: float | None = None
+    budget: BudgetView | None = None
     certificate: CertificateView | None = None
 
 

@@ -13,6 +13,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.evaluation.spend import SPEND_KEYS, SpendKey, spent, time_of, total_usd
 from bot_orch.log.log import Log
 from bot_orch.service.api.bodies import (
+    BudgetView,
     CertificateView,
     KindCertificateView,
     LimitView,
@@ -24,6 +25,7 @@ from bot_orch.service.api.bodies import (
 from bot_orch.service.cluster.forwarding import alone, process_name
 from bot_orch.service.judging.views import judge_views
 from bot_orch.service.problems import Problem, Reply, json_reply
+from bot_orch.service.routing.rules import budget_use
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.router_selection import ROUTER_PATH
@@ -78,6 +80,8 @@ async def objective(request: Request) -> Reply:
         LimitView(name=each.name, limit=each.limit, unit=each.unit, multiplier=multipliers[each.name])
         for each in router.settings.constraints
     ]
+    now_us = runtime.writer.now_us()
+    used = None if request.caller.tenant else budget_use(settings.budget, runtime.ledger, runtime.guards, now_us)
     return json_reply(
         ObjectiveView(
             weights=asdict(router.settings.weights),
@@ -86,8 +90,9 @@ async def objective(request: Request) -> Reply:
             expected=router.expected_usage(),
             spent_last_day_usd=None
             if request.caller.tenant  # others spend, too
-            else runtime.ledger.spending.recent(runtime.writer.now_us(), 86_400.0),
+            else runtime.ledger.spending.recent(now_us, 86_400.0),
             usd_per_day=settings.subject_to.usd_per_day,
+            budget=None if used is None else BudgetView(**asdict(used)),
             certificate=_certificate(router),
         )
     )

@@ -13,6 +13,7 @@ from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.regret import best_agent
 from bot_orch.service.dashboard.timeline import Recent, Timeline
 from bot_orch.service.queue.service import QueueService
+from bot_orch.service.routing.rules import BudgetUse, budget_use
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join, moment
 from bot_orch.service.web.terms import number
@@ -33,6 +34,10 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
     waiting, oldest = _queue(runtime, timeline)
     spent, when = runtime.ledger.spending.recent(runtime.writer.now_us(), 86_400.0), "last 24 h"
     count, told, due = f"{reader.decisions:,}", f"{made:,.0f} in this range", len(runtime.ledger.pending)
+    used = _used(runtime)
+    if used is not None:
+        held = {"pace": ", its pace decides", "exhausted": ", used up"}.get(used.decides, "")
+        spent, when = used.spent_usd, f"of ${dollars(used.limit_usd)} in {used.window_s / 3600:g} h{held}"
     if timeline.partial:
         spent, when = float(view.total("cost_usd").sum()), "in this range"
         count, told, due = f"{made:,.0f}", f"of {timeline.kind}, in this range", timeline.due
@@ -50,6 +55,11 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
     if rounds := float(view.total("rounds").sum()):
         tiles.append(("Asked again", *_asked_again(view, rounds)))
     return join(html(_TILE, name=name, value=value, unit=unit) for name, value, unit in tiles)
+
+
+def _used(runtime: Runtime) -> BudgetUse | None:
+    budget = runtime.config.router.budget
+    return budget_use(budget, runtime.ledger, runtime.guards, runtime.writer.now_us())
 
 
 def _asked_again(view: BucketView, rounds: float) -> tuple[str, str]:
@@ -116,9 +126,17 @@ _LOAD = (
 )
 
 
-def alarms_part(timeline: Timeline, rows: Iterable[AgentRow], now_us: int) -> Safe:
-    """Agents with calls diverted by load in the range, and drift alarms: agent, time, p-value."""
+_BUDGET = '<li><span class="state bad">budget</span> ${spent} of ${limit} are spent: <b>{what}</b></li>'
+
+
+def alarms_part(runtime: Runtime, timeline: Timeline, rows: Iterable[AgentRow], now_us: int) -> Safe:
+    """A budget that is used up, agents with calls diverted by load in the range, and drift alarms."""
     load = [html(_LOAD, n=f"{row.diverted:,}", agent=row.agent) for row in rows if row.diverted]
+    used = None if timeline.tenant else _used(runtime)
+    if used is not None and used.decides == "exhausted":
+        does = {"refuse": "requests are refused", "cheapest": "the cheapest agent serves", "warn": "nothing is stopped"}
+        what = does[runtime.config.router.budget.on_exhausted]
+        load.insert(0, html(_BUDGET, spent=dollars(used.spent_usd), limit=dollars(used.limit_usd), what=what))
     if not timeline.alarms and not load:
         return Safe('<p class="muted">No alarms: load diverted no calls, and no outputs have changed.</p>')
     shown = timeline.alarms[::-1][:_ALARMS_SHOWN]

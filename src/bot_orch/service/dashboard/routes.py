@@ -146,7 +146,7 @@ class _Dashboard:
                 "kinds": kinds_part(kinds, query),
                 "agents": agents_part(agents, request.query.get("sort", "")),
                 "recent": decisions_part(newest, timeline.agents, now_us, tenant=timeline.tenant),
-                "alarms": alarms_part(timeline, agents, now_us),
+                "alarms": alarms_part(self._runtime, timeline, agents, now_us),
                 "savings": savings,
                 "prompts": prompts,
                 "judges": judges_part(self._runtime, timeline.judgements if timeline.partial else None),

@@ -350,6 +350,32 @@ def _affordable(
     return _Affordable(excluded)
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """Dollars spent of a window's budget; ``decides``: ``pace`` or ``exhausted`` while it narrows the choice."""
+
+    limit_usd: float
+    window_s: float
+    spent_usd: float
+    decides: str = ""
+
+
+def budget_use(budget: BudgetConfig, ledger: Ledger, guards: Mapping[str, Guard], now_us: int) -> BudgetUse | None:
+    """How much of the window is used, and whether that decides about requests of usual size; None without a limit."""
+    limit = budget.window_usd
+    if limit is None:
+        return None
+    spent = ledger.spending.recent(now_us, budget.window_s)
+    costs = expected_usd(guards, guards, _NO_SIZE)
+    people = [name for name, guard in guards.items() if _is_person(guard)]
+    window = msgspec.structs.replace(budget, per_request_usd=None)
+    can = _affordable(window, costs, ledger, now_us=now_us, people=people)
+    why = set(can.excluded.values())
+    used_up = spent >= limit or (_OVER_BUDGET in why and len(can.excluded) >= len(costs) - 1)
+    decides = "exhausted" if used_up else "pace" if can.cheapest else ""
+    return BudgetUse(limit, budget.window_s, spent, decides)
+
+
 def caps_used(constraints: RoutingConstraints, budget: BudgetConfig, ledger: Ledger) -> dict[str, tuple[float, float]]:
     """Dollars used of the caps of a request's session and run, and the caps."""
     used: dict[str, tuple[float, float]] = {}

@@ -89,7 +89,7 @@ function paint(charts) {
   draw(figure("cost"), banded(charts, charts.cost, bright), { ...time, stacked: true, ySpan: 0.01, yFormat: dollars, tipFormat: (v) => dollars(v, v < 1 ? 4 : 2) });
   const several = charts.multipliers.length > 1;
   figure("multipliers").querySelector("small").textContent = several ? "of each limit, largest = 1" : "reward per unit of the limit";
-  draw(figure("multipliers"), multipliers(charts), { ...time, ySpan: several ? 1 : 0.1, none: "no limits in this range" });
+  draw(figure("multipliers"), multipliers(charts), { ...time, ySpan: several ? 1 : 0.1, none: "no limits with multipliers in this range" });
   drawPlane(figure("plane"), charts.plane, charts.agents, bright);
   const { curves, low } = survival(charts, bright);
   draw(figure("survival"), curves, { xFormat: duration, logX: true, xMin: low, step: true, yMax: 1, yFormat: percent, tipFormat: percent });
