@@ -22,7 +22,7 @@ def set_aside(names: Iterable[str]) -> frozenset[str]:
 
 def folders() -> tuple[Path, ...]:
     """The folder of the arena's sets and, next to it, that of the sets with prompts."""
-    root = Path(os.environ.get("BOT_ORCH_DATA", "../shared/data"))
+    root = Path(os.environ.get("BOT_ORCH_DATA", "data"))
     return root, root.parent / f"{root.name}_text"
 
 
