@@ -26,7 +26,7 @@ _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
 _CALL_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)  # people, too
 _QUEUE_S = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
 _REWARD = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-_MOST_DECISIONS = 100_000
+_MOST_DECISIONS = 4096  # the newest ones of a router, whose agent and token are known to later reports
 _COUNTERS = {
     "bot_orch_passed_on_total": "Requests for routers of other processes: carried, passed_on, or nobody owns it.",
     "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
