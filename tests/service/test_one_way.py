@@ -4,7 +4,7 @@ import socket
 import sqlite3
 
 import pytest
-from service_running import BASE, PATIENCE_S, Running
+from service_running import BASE, PATIENCE_S, Running, until
 from starlette.routing import Route
 
 from bot_orch.log.stores.memory import MemoryLog
@@ -101,6 +101,7 @@ def test_a_full_disk_is_told_with_when_to_come_back(tmp_path):
     try:
         body = {"model": "person", "task": {"text": "x"}, "background": True, "eligible": ["person"]}
         assert service.post("/v1/tasks", {k: v for k, v in body.items() if k != "model"}).status in (200, 202)
+        until(lambda: service.get("/v1/queue").json().get("tickets"))
         log.broken = True
         origin = {"Origin": f"http://127.0.0.1:{service.port}"}
         for path, raw in ((API, b"{}"), ("/queue/next", b"")):
