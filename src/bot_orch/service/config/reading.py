@@ -16,6 +16,7 @@ import msgspec
 from bot_orch.agents.prices import PriceRow, price_of, read_prices, shipped_prices
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config.checks import check_config, check_numbers, invalid, named
+from bot_orch.service.config.dropped import instead_of
 from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
 from bot_orch.strict import parse_yaml, read_text
 
@@ -129,10 +130,6 @@ def parsed(text: str, name: str = "config") -> dict[str, Any]:
 
 def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     """Convert a mapping to settings, checking types only."""
-    _refuse_turns(document)
-    if "model_list" in document:
-        remedy = "list the models under agents, as bot-orch init shows"
-        raise InvalidInputError("config.model_list", "is not a setting", remedy)
     check_keys(document, Config, "config")
     document = _with_default(document)
     if "agents" not in document:
@@ -144,14 +141,6 @@ def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     except msgspec.ValidationError as error:
         raise invalid(error, Config) from None
     return _with_daily_budgets(config)
-
-
-def _refuse_turns(document: dict[str, Any]) -> None:
-    """Name the remedy for a setting that older files have."""
-    cluster = document.get("cluster")
-    if isinstance(cluster, dict) and "serve" in cluster:
-        problem = "is no longer a setting: on PostgreSQL every router has one owner at a time"
-        raise InvalidInputError("config.cluster.serve", problem, "remove it; see docs/how-to/postgresql.md")
 
 
 def _with_daily_budget(config: Config) -> Config:
@@ -204,6 +193,7 @@ def check_keys(value: Any, type_: Any, where: str) -> None:
         if key not in known:
             nearest = difflib.get_close_matches(str(key), known, 1, 0.5)
             remedy = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {', '.join(sorted(known))}"
+            remedy = instead_of(f"{where}.{key}") or remedy
             raise InvalidInputError(f"{where}.{key}", "is not a setting", remedy)
         check_keys(entry, known[key], f"{where}.{key}")
 

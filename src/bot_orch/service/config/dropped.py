@@ -1,0 +1,29 @@
+"""Settings and kinds that went, and what to write instead: one line each, in the order of their names."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["instead_of"]
+
+_INDEX = re.compile(r"\[\d+\]")
+
+# The path of a setting without its indices, or "path=value" for a value that went.
+_INSTEAD = {
+    "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",
+    "model_list": "list the models under agents, as bot-orch quickstart shows",
+}
+
+
+def instead_of(where: str, value: object = None) -> str | None:
+    """What to write instead of a setting, or of a value of it, that went; None if it never was one.
+
+    Examples
+    --------
+    >>> instead_of("config.model_list")
+    'list the models under agents, as bot-orch quickstart shows'
+    >>> instead_of("config.agents[0].name") is None
+    True
+    """
+    path = _INDEX.sub("", where).removeprefix("config.")
+    return _INSTEAD.get(path if value is None else f"{path}={value}")
