@@ -23,7 +23,6 @@ TENANTS = (
     BASE.replace("horizon_s: 3600", "horizon_s: 3600, sticky_s: 600")
     + """  - {{id: person, kind: human, settings: {{answer_within_s: 300}}}}
 judges: [{{name: user, kind: thumbs}}]
-cache: {{ttl_s: 600}}
 tenants:
   acme: {{limits: {{requests_per_minute: 60}}, tags: [acme]}}
   beta: {{}}
@@ -243,13 +242,6 @@ def test_sessions_are_apart(service, acme, beta):
     old = As(service, "OLD")
     for path, body in (("/v1/decisions", {}), ("/v1/feedback", {"reward": 1.0})):
         assert old.post(path, {**body, "session": "acme:s"}).status == 422
-
-
-def test_answers_are_cached_for_one_tenant(acme, beta):
-    given = [each.post("/v1/chat/completions", CHAT) for each in (acme, beta, acme, beta)]
-    assert [each.headers.get("x-bot-orch-cache", "") for each in given] == ["", "", "hit", "hit"]
-    assert given[0].json()["id"] == given[2].json()["id"] != given[1].json()["id"]
-    assert given[0].json()["id"] == f"chatcmpl-{given[0].headers['x-bot-orch-decision-id']}", "no name of the tenant"
 
 
 def test_tool_calls_go_back_to_the_agent_of_the_same_tenant(service, acme, beta):

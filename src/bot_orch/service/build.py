@@ -28,7 +28,6 @@ from bot_orch.log.stores.open import check_database
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, check_keys
 from bot_orch.service.config.checks import SEE_SETTINGS, invalid
-from bot_orch.service.guardrails import Screens
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
 from bot_orch.transport import Labels
@@ -130,7 +129,6 @@ def _check_router(config: Config) -> None:
     except (TypeError, ValueError) as error:
         raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
     check_database(config.database, "config.database")
-    Screens(config.guardrails)
     for agent in config.agents:
         make_guard(agent, queue=_NoQueue())
     check_judges(config)

@@ -48,7 +48,7 @@ FIXED = (
     "webhooks",
     "traces",
 )  # read once, at the start
-_LIVE = ("agents", "guardrails", "router", "judges", "audit", "tokens", "tenants", "log_level")
+_LIVE = ("agents", "router", "judges", "audit", "tokens", "tenants", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is usually the same for all routers
 _OF_ITS_OWN = ("database", "queue", "access_log")  # fixed at the start, but not the same for all routers
 _LOOK_S, _AGAIN_S = 0.05, 5.0

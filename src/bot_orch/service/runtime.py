@@ -26,7 +26,6 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator, warm_up
 from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import Config, TokenLimitsConfig
-from bot_orch.service.guardrails import Screens
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.objective import baseline_of
@@ -99,10 +98,8 @@ class Runtime:
         self.used: RouterUsage | None = None  # of this router
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
-        self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guardrails)
+        self.repeats, self.loops = Repeats(), ToolLoops()
         self.caches = PrefixCaches()
-        kept = config.cache
-        self.cache = Repeats(keep_s=kept.ttl_s) if kept.ttl_s > 0 else None
         self.stopping = self.loaded = self.closed = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
@@ -277,7 +274,6 @@ class Runtime:
         self.guards.update(guards)
         self.baseline = baseline_of(config.router, {name: guard.price for name, guard in guards.items()})
         self.mute.clear()
-        self.screens = Screens(config.guardrails)
         self._canaries = {
             each.id: each.canary for each in config.agents if each.canary is not None and each.canary < 1.0
         }

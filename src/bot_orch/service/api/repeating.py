@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from functools import partial
 
 from bot_orch.service.api.decisions import KeySpace, idempotency_key
 from bot_orch.service.problems import Reply
@@ -17,17 +16,12 @@ from bot_orch.service.web.messages import StreamedReply
 #: Header of an answer that was given before.
 REPLAYED = "idempotent-replayed"
 
-#: Header of an answer from the cache.
-CACHED = "x-bot-orch-cache"
-
 _ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.completed", b"event: response.incomplete")
 
 
-async def answer_once(request: Request, space: KeySpace, endpoint: str, handler: Handler) -> Reply | StreamedReply:
-    """Call the handler, or return the stored answer of the same idempotency key, or a cached one."""
+async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Reply | StreamedReply:
+    """Call the handler, or return the stored answer of the same idempotency key."""
     key = idempotency_key(request, space)
-    if request.runtime.cache is not None:
-        handler = partial(_answer_cached, request.runtime.cache, endpoint, handler)
     if key is None:
         return await handler(request)
     repeats = request.runtime.repeats
@@ -37,18 +31,6 @@ async def answer_once(request: Request, space: KeySpace, endpoint: str, handler:
         request.headers_out |= {**kept.headers, REPLAYED: "true"}
         return Reply(200, kept.body, [(b"content-type", kept.media)])
     return await _keeping(request, repeats, key, handler=handler)
-
-
-async def _answer_cached(cache: Repeats, endpoint: str, handler: Handler, request: Request) -> Reply | StreamedReply:
-    """Call the handler, or return the cached answer to an identical request of the same caller."""
-    digest = await asyncio.to_thread(digest_of, request.raw)
-    key = f"{endpoint}/{request.caller.key}/{digest.hex()}"
-    kept = await cache.claim(key, digest)
-    if kept is not None:
-        request.headers_out[CACHED] = "hit"
-        request.runtime.metrics.count("bot_orch_cache_hits_total", endpoint=endpoint)
-        return Reply(200, kept.body, [(b"content-type", kept.media)])
-    return await _keeping(request, cache, key, handler=handler)
 
 
 async def _keeping(request: Request, repeats: Repeats, key: str, *, handler: Handler) -> Reply | StreamedReply:

@@ -51,15 +51,9 @@ T = TypeVar("T")
 def carries(config: Config) -> bool:
     """Whether fronts can serve chats of a router.
 
-    Not if the owner has to see a whole request or answer before the next one does: for guardrails, the cache and
-    traces; nor if people answer, at the owner.
+    Not if the owner traces its calls, nor if people answer, at the owner.
     """
-    return not (
-        config.cache.ttl_s > 0
-        or config.traces is not None
-        or config.guardrails
-        or any(each.kind == "human" for each in config.agents)
-    )
+    return config.traces is None and all(each.kind != "human" for each in config.agents)
 
 
 def sees_text(config: Config) -> bool:

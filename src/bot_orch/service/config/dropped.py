@@ -10,7 +10,9 @@ _INDEX = re.compile(r"\[\d+\]")
 
 # The path of a setting without its indices, or "path=value" for a value that went.
 _INSTEAD = {
+    "cache": "remove it; a cache of answers belongs in front of the service, and an Idempotency-Key answers repeats",
     "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",
+    "guardrails": "check requests in the application or a proxy in front; name a judge in router.checks for answers",
     "model_list": "list the models under agents, as bot-orch quickstart shows",
 }
 

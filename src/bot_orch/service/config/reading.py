@@ -65,11 +65,7 @@ def placed(config: Config, file: Path, *, host: str | None = None, port: int | N
     }
     agents = tuple(_priced(_beside(file, agent), prices) for agent in config.agents)
     judges = tuple(_judge_beside(file, judge) for judge in config.judges)
-    found = (str(file.resolve().parent / (each.folder or "")) for each in config.guardrails)
-    guardrails = tuple(
-        msgspec.structs.replace(each, folder=where) for each, where in zip(config.guardrails, found, strict=True)
-    )
-    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges, guardrails=guardrails)
+    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges)
 
 
 def _resolved(file: Path, database: str) -> str:

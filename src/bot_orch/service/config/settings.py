@@ -22,10 +22,8 @@ __all__ = [
     "AuditConfig",
     "BesideConfig",
     "BudgetConfig",
-    "CacheConfig",
     "ClusterConfig",
     "Config",
-    "GuardrailConfig",
     "JudgeConfig",
     "LimitsConfig",
     "ListenConfig",
@@ -467,20 +465,6 @@ class RouterPartConfig(_Part, frozen=True, kw_only=True):
     audit: Annotated[AuditConfig | None, _is("Its audits.")] = None
 
 
-class GuardrailConfig(_Part, frozen=True, kw_only=True):
-    """A function or program that sees requests or answers, and may refuse them."""
-
-    when: Annotated[Literal["before", "after"], _is("`before` or `after` the call.")]
-    path: Annotated[str | None, _is("A function, `module:function`.")] = None
-    folder: Annotated[str | None, _is("Where to look for it.")] = None
-    command: Annotated[tuple[str, ...], _is("Instead of `path`: a program.")] = ()
-    timeout_s: Annotated[float, _is("Seconds that it may take.")] = 10.0
-    on_refusal: Annotated[
-        Literal["zero", "nothing"], _is("What a refusal after the call teaches: reward `zero`, or `nothing`.")
-    ] = "zero"
-    on_error: Annotated[Literal["refuse", "pass"], _is("If it fails: `refuse` or `pass`.")] = "refuse"
-
-
 class ClusterConfig(_Part, frozen=True, kw_only=True):
     """How the processes of a service on PostgreSQL reach each other."""
 
@@ -491,14 +475,6 @@ class ClusterConfig(_Part, frozen=True, kw_only=True):
         ),
     ] = None
     port: Annotated[int, _is("Workers are reached at this port and those behind it; 0 lets the system choose.")] = 0
-
-
-class CacheConfig(_Part, frozen=True, kw_only=True):
-    """Answers kept for exactly the same request."""
-
-    ttl_s: Annotated[float, _is("Seconds for which answers are kept for exactly the same request; 0 for none.", 0)] = (
-        0.0
-    )
 
 
 class Config(_Part, frozen=True, kw_only=True):
@@ -520,8 +496,6 @@ class Config(_Part, frozen=True, kw_only=True):
     queue: Annotated[QueueConfig, _is("The queue of people.")] = QueueConfig()
     limits: Annotated[LimitsConfig, _is("Limits of the service.")] = LimitsConfig()
     retention: Annotated[RetentionConfig, _is("What becomes of old events.")] = RetentionConfig()
-    guardrails: Annotated[tuple[GuardrailConfig, ...], _is("What sees requests and answers.")] = ()
-    cache: Annotated[CacheConfig, _is("Answers kept.")] = CacheConfig()
     cluster: Annotated[ClusterConfig, _is("Processes on PostgreSQL.")] = ClusterConfig()
     prices: Annotated[
         str | None, _is("A file of prices (`bot-orch prices`), next to this one, that counts before the shipped table.")

@@ -26,7 +26,6 @@ _log = logging.getLogger("bot_orch.traces")
 _OPERATIONS = {"/v1/tasks": "invoke_agent", "/v1/embeddings": "embeddings", "/v1/completions": "text_completion"}
 _PASSED_ON = ("traceparent", "tracestate")
 _DECISION = "bot_orch.decision.id"
-_CACHE = "x-bot-orch-cache"
 
 
 class Traces:
@@ -184,8 +183,6 @@ class RoundTrace:
             "gen_ai.usage.output_tokens": self._written,
             "http.response.status_code": status,
         }
-        if _CACHE in told:
-            found["bot_orch.cache"] = told[_CACHE]
         if last is not None and last.first_byte_s is not None and "gen_ai.request.stream" in asked:
             found["gen_ai.response.time_to_first_chunk"] = last.first_byte_s
         for name, value in found.items():

@@ -20,13 +20,11 @@ from bot_orch.agents.base import AgentMeter, Attempt, CallFailure, CallReply, Ca
 from bot_orch.agents.capabilities import PASSED
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.guard import Guard
-from bot_orch.agents.replies import in_one_piece
 from bot_orch.agents.served import is_replacement
 from bot_orch.core.events import MODEL, DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.ids import outside, time_ordered_id
-from bot_orch.service.guardrails import refusal
 from bot_orch.service.judges.answer import Verdict
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.judging.completions import answered_by
@@ -166,8 +164,6 @@ class Round:
                 continue
             self.waited_s += time.perf_counter() - begun
             note_reply(reply.raw)
-            if self.runtime.screens.after:
-                reply = await self._screened(decision, reply)
             self._succeeded(decision, reply)
             self._judge(decision, reply)
             await self._on_disk()  # the commit ran while the agent worked
@@ -421,16 +417,12 @@ class Round:
         self.runtime.writer.stage(self.runtime.writer.stamp(), note, decision.id)
 
     async def _delivered(self, decision: DecisionMade, found: Candidate) -> Candidate:
-        """The accepted answer after guardrails, once judges and tool loops know of it."""
+        """The accepted answer, once judges and tool loops know of it."""
         reply, chunks = found.reply, found.chunks
         if self.runtime.config.router.signal == "logprobs" and with_logprobs(self.call) is not self.call:
             reply = replace(reply, raw=without_logprobs(reply.raw))
             chunks = tuple(replace(each, raw=without_logprobs(each.raw)) for each in chunks)
         found = replace(found, reply=reply, chunks=chunks)
-        if self.runtime.screens.after:
-            reply = await self._screened(decision, reply)
-            if reply is not found.reply:
-                chunks = tuple([chunk async for chunk in in_one_piece(reply)])
         self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
         self.answered, self._usage = True, reply.usage
         if reply.reward is not None:
@@ -537,22 +529,6 @@ class Round:
             self._show(decision.id, reply.measure)
         elif not self._compared and not self.constraints.shadow:
             self._not_judged(decision)
-
-    async def _screened(self, decision: DecisionMade, reply: CallReply) -> CallReply:
-        """The answer after the guardrails; a refusal is a separate outcome and ends the round."""
-        screens = self.runtime.screens
-        seen = {"messages": list(self.call.chat()), "agent": decision.agent, "text": reply.text}
-        left, refused = await screens.changed("after", {**seen, "params": dict(self.call.params)})
-        if refused is None:
-            changed = left["text"] != reply.text
-            return replace(reply, text=left["text"], raw=None, output=None) if changed else reply
-        self.runtime.metrics.count("bot_orch_guardrail_refusals_total", when="after")
-        if refused.on_refusal == "zero":
-            self._report(decision.id, Outcome(True, 0.0, reply.elapsed_s, "refused"))
-        else:
-            self._report(decision.id, Outcome(False, None, reply.elapsed_s, "not_applicable"))
-        await self._on_disk()
-        raise refusal(left["refuse"])
 
     async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise an error if no other agent should be called."""

@@ -12,7 +12,6 @@ import msgspec
 
 from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.capabilities import PASSED
-from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
 from bot_orch.service.api.gateway.chat_request import AUTO, ChatRequest, call_of, chat_task
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
@@ -21,7 +20,6 @@ from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.cluster.forwarding import moved
 from bot_orch.service.cluster.front import CarriedRound, OwnedHereError, sees_text
 from bot_orch.service.cluster.wire import Begin
-from bot_orch.service.guardrails import refusal
 from bot_orch.service.loops import files_in
 from bot_orch.service.problems import Problem, Reply, problem_of
 from bot_orch.service.routing.rounds import Round, round_of
@@ -77,7 +75,7 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
             caller = request.caller
             limited = runtime.admit(caller.tenant, caller.name, caller.limits, shared=caller.shared_limits)
             request.headers_out |= limited
-    return await answer_once(request, KeySpace.CHAT, dialect.endpoint, partial(_answer, dialect, trace))
+    return await answer_once(request, KeySpace.CHAT, partial(_answer, dialect, trace))
 
 
 def _read(dialect: Dialect, request: Request) -> ChatRequest:
@@ -100,12 +98,8 @@ def _read(dialect: Dialect, request: Request) -> ChatRequest:
 
 
 async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
-    asked = await _screened(request, _read(dialect, request))
+    asked = _read(dialect, request)
     round_ = await round_of(request.runtime, chat_task(request, asked), call_of(asked, trace))
-    if asked.stream and request.runtime.screens.after:
-        reply = await _run(request, round_)
-        writer = dialect.writer(chat_frame(round_.frame(), "chat.completion.chunk"), asked)
-        return StreamedReply(_events(writer, None, in_one_piece(reply)))
     return await _completed(dialect, asked, request, round_=round_)
 
 
@@ -147,23 +141,6 @@ async def _run(request: Request, round_: Round | CarriedRound) -> CallReply:
         return await round_.run()
     finally:
         request.headers_out |= _headers(request, round_)
-
-
-async def _screened(request: Request, asked: ChatRequest) -> ChatRequest:
-    """The request after the guardrails. If they change it, or need the whole stream, it becomes a chat."""
-    screens = request.runtime.screens
-    if screens.after and asked.stream and asked.endpoint not in PASSED:
-        asked = replace(asked, document=None)
-    if not screens.before:
-        return asked
-    seen = {"endpoint": asked.endpoint, "model": asked.model, "messages": list(asked.messages)}
-    left, refused = await screens.changed("before", {**seen, "params": dict(asked.params)})
-    if refused is not None:
-        request.runtime.metrics.count("bot_orch_guardrail_refusals_total", when="before")
-        raise refusal(left["refuse"])
-    if left["messages"] == seen["messages"] or asked.endpoint in PASSED:
-        return asked
-    return replace(asked, messages=tuple(left["messages"]), document=None)
 
 
 def _whole(dialect: Dialect, asked: ChatRequest, round_: Round | CarriedRound, *, reply: CallReply) -> bytes:
