@@ -71,6 +71,45 @@ def test_rewards_overhead_and_dollars_by_token(start):
     assert dollars == pytest.approx(spent) and dollars > 0.5
 
 
+def test_what_alerts_are_made_of(start):
+    """Drift, dollars, the bias of a judge and the guarantee, as the rules in deploy/ read them."""
+    watched = "alignment: {{geometry: {{name: labels, labels: 2}}, watch: {{recent: 8, older: 16, alpha: 0.005}}}}"
+    text = BASE.replace("seed: 5,", f"seed: 5, {watched}, budget: {{{{window_usd: 10}}}},") + (
+        "audit: {{rate: 0.5, by: caller}}\n"
+        "tokens: [{{name: app, scopes: [decide, feedback, metrics], env: APP, limits: {{usd: 20}}}}]\n"
+    )
+    service = start(text, environment={"APP": "x" * 20})
+    bearer = {"authorization": f"Bearer {'x' * 20}"}
+
+    def post(path, body):
+        return service.post(path, body, headers=bearer)
+
+    for number in range(60):
+        made = post("/v1/decisions", {"eligible": ["quick"]}).json()
+        output = {"kind": "labels", "probabilities": [1.0, 0.0] if number < 40 else [0.0, 1.0]}
+        report = {"decision_id": made["id"], "reward": 0.9, "output": output, "cost_usd": 0.1}
+        assert post("/v1/feedback", report).status == 200
+        if made["audit"]:
+            assert post("/v1/feedback", {"decision_id": made["id"], "reward": 0.2, "audit": True}).status == 200
+    post("/v1/decisions", {})
+    found = parse(service.get("/metrics", headers=bearer).body.decode())
+    assert value(found, "bot_orch_drift_alarms", agent="quick") >= 1
+    assert value(found, "bot_orch_drift_alarms", agent="careful") == 0
+    assert value(found, "bot_orch_budget_used", of="router") == pytest.approx(0.6)
+    assert value(found, "bot_orch_budget_used", of="token app") == pytest.approx(0.3)
+    assert value(found, "bot_orch_judge_bias", agent="quick") > 0.2
+    assert "bot_orch_guarantee_credit" not in found
+
+
+def test_a_guarantee_says_whom_it_holds_back(start):
+    promise = "guarantee: {{baseline: careful, loss_at_most: 0.05}}"
+    service = start(BASE.replace("seed: 5,", f"seed: 5, {promise},"))
+    found = parse(service.get("/metrics").body.decode())
+    (held,) = found["bot_orch_guarantee_held_back"][2]
+    assert held == ("bot_orch_guarantee_held_back", {"agent": "quick"}, 1.0), "no credit yet"
+    assert value(found, "bot_orch_guarantee_loss_bound") >= value(found, "bot_orch_guarantee_credit") == 0.0
+
+
 def test_every_name_in_the_code_is_in_the_catalogue():
     written = Counter()
     for file in SOURCE.rglob("*.py"):

@@ -45,7 +45,6 @@ FIXED = (
     "cache",
     "cluster",
     "access_log",
-    "webhooks",
     "traces",
 )  # read once, at the start
 _LIVE = ("agents", "router", "judges", "audit", "tokens", "tenants", "log_level")

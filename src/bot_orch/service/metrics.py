@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +46,6 @@ _COUNTERS = {
     "bot_orch_rounds_total": "Rounds that look before they deliver, by agents asked and whether a later answer won.",
     "bot_orch_shadow_calls_total": "Calls beside the chosen agent's, whose answers nobody sees.",
     "bot_orch_token_cost_usd_total": "Dollars that attempts and reports cost, by token of the caller.",
-    "bot_orch_webhooks_total": "Alarms for webhooks by result: delivered, failed (after all tries), dropped.",
 }
 _HISTOGRAMS = {
     "bot_orch_agent_call_seconds": ("Seconds of attempts at an agent that were made, whatever their ending.", _CALL_S),
@@ -62,9 +60,15 @@ _HISTOGRAMS = {
     "bot_orch_request_seconds": ("Seconds from a request to the end of its answer, by route.", _REQUEST_S),
 }
 _GAUGES = {
+    "bot_orch_budget_used": "Share of the dollars of the router's budget, or of a limited token, that is used.",
     "bot_orch_calls_in_flight": "Calls to an agent under way.",
     "bot_orch_circuit_state": "1 for the state of an agent's circuit breaker, 0 for the others.",
     "bot_orch_config_version": "Version of the shared configuration that a router runs.",
+    "bot_orch_drift_alarms": "Alarms of the drift test of an agent's outputs so far; without an agent, of the tasks.",
+    "bot_orch_guarantee_credit": "Loss that the guarantee allows so far.",
+    "bot_orch_guarantee_held_back": "1 while an agent may not serve: the guarantee gives its tasks to the baseline.",
+    "bot_orch_guarantee_loss_bound": "Upper bound of the loss against the guarantee's baseline so far.",
+    "bot_orch_judge_bias": "Reward that audits subtract from an agent's estimate, at the newest decision.",
     "bot_orch_log_events": "Number of the last event folded.",
     "bot_orch_log_groups": "Groups of events committed.",
     "bot_orch_open_tasks": "Rounds of /v1/tasks under way.",
@@ -110,15 +114,6 @@ class Metrics:
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Count a value in a histogram."""
         self._one(name, labels).observe(value)
-
-    def counted(self, name: str, label: str) -> dict[str, float]:
-        """The values of a counter by one of its labels."""
-        found: dict[str, float] = defaultdict(float)
-        for family in self.collect():
-            for sample in family.samples:
-                if sample.name == name:
-                    found[sample.labels.get(label, "")] += sample.value
-        return found
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count one request and its duration."""
@@ -168,17 +163,26 @@ class Metrics:
 class EventMetrics:
     """Counts events of a router by the agent and token of their decision: rewards, and dollars by token.
 
-    It remembers the newest 100 000 decisions of this process. A reward of an older one is not counted, a cost has an
+    It remembers the newest 4096 decisions of this process. A reward of an older one is not counted, a cost has an
     empty token.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._made: dict[str, tuple[str, str]] = {}  # agent and token by decision
+        self._last: DecisionMade | None = None
+
+    @property
+    def biases(self) -> dict[str, float]:
+        """The correction of judges by audits in the newest decision of this process, by agent."""
+        if self._last is None or "bias" not in self._last.columns():
+            return {}
+        return dict(zip(self._last.agents, self._last.column("bias").tolist(), strict=True))
 
     def take(self, _time_us: int, event: Event) -> None:
         """Count an event that is about to be committed."""
         if isinstance(event, DecisionMade):
+            self._last = event
             self._made[event.id] = event.agent, event.token
             if len(self._made) > _MOST_DECISIONS:
                 del self._made[next(iter(self._made))]

@@ -88,6 +88,7 @@ class Runtime:
         grouped: bool = True,
     ) -> None:
         self.config, self.metrics, self._open_queue = config, Metrics(), open_queue
+        self.events = EventMetrics(self.metrics)
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
@@ -226,7 +227,7 @@ class Runtime:
         self.writer.rebuilt.append(lambda: self.background.start("settings", self._log_settings_again()))
         self.usage.track(self.config.tokens, self.config.tenants)
         self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
-        self.writer.staged += [self.used.take, EventMetrics(self.metrics).take]
+        self.writer.staged += [self.used.take, self.events.take]
         await asyncio.to_thread(warm_up, self.config)
         self.queue = None if self._open_queue is None else await self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))
@@ -345,10 +346,6 @@ class Runtime:
     def kill_switch(self, agent: str | None, by: str) -> Group:
         """Send all tasks to one agent; ``None`` switches this off."""
         return self.writer.stage(self.writer.stamp(), Controlled(agent, by), "")
-
-    def count_webhook(self, result: str) -> None:
-        """Count the delivery result of an alarm."""
-        self.metrics.count("bot_orch_webhooks_total", result=result)
 
     def admit(
         self, tenant: str, token: str, limits: TokenLimitsConfig | None, *, shared: TokenLimitsConfig | None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
 from bot_orch.core.events import Noted
+from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.log.ledger import fingerprint
 from bot_orch.log.rollout import DRAINED, RESUMED
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
@@ -84,8 +85,40 @@ def _gauges(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]:
         "bot_orch_open_tasks": [({}, float(len(ledger.tasks)))],
         "bot_orch_spent_last_day_usd": [({}, ledger.spending.recent(writer.now_us(), 86_400.0))],
         "bot_orch_circuit_state": circuit,
+        "bot_orch_budget_used": _budgets(runtime),
+        "bot_orch_drift_alarms": [
+            *(({"agent": name}, float(count)) for name, count in ledger.router.drift_alarms().items()),
+            ({"agent": ""}, float(ledger.router.task_drift_alarms())),
+        ],
+        "bot_orch_judge_bias": [({"agent": name}, bias) for name, bias in runtime.events.biases.items()],
+        **_guarantee(ledger.router),
         **({"bot_orch_config_version": [({}, float(runtime.version))]} if runtime.version else {}),
         "bot_orch_calls_in_flight": [({"agent": n}, float(g.view().in_flight)) for n, g in runtime.guards.items()],
+    }
+
+
+def _budgets(runtime: Runtime) -> list[tuple[dict[str, str], float]]:
+    """The used share of the router's budget, and of each token with a limit on dollars."""
+    now_us, budget = runtime.writer.now_us(), runtime.config.router.budget
+    dollars: list[tuple[str, float, float]] = []
+    if budget.window_usd is not None:
+        dollars.append(("router", runtime.ledger.spending.recent(now_us, budget.window_s), budget.window_usd))
+    if not runtime.peers or next(iter(runtime.peers.values())) is runtime:  # tokens are for all routers
+        dollars += [(f"token {name}", used, most) for name, used, most in runtime.usage.spent(now_us)]
+    return [({"of": name}, used / most if most > 0 else 1.0) for name, used, most in dollars]
+
+
+def _guarantee(router: Orchestrator) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """The certificate of the guarantee; nothing without one."""
+    found, promised = router.certificate(), router.settings.guarantee
+    if found is None or promised is None:
+        return {}
+    others = [name for name in router.agents if name != promised.baseline]
+    held = [({"agent": name}, float(not found.serves_others or name in found.held_back)) for name in others]
+    return {
+        "bot_orch_guarantee_credit": [({}, found.credit)],
+        "bot_orch_guarantee_loss_bound": [({}, found.loss_bound)],
+        "bot_orch_guarantee_held_back": held,
     }
 
 

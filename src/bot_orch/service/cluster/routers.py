@@ -12,7 +12,6 @@ from starlette.routing import BaseRoute
 
 from bot_orch.core.events import Event
 from bot_orch.log.log import Log
-from bot_orch.service.alarms import start_alarms
 from bot_orch.service.api.tasks import resume
 from bot_orch.service.cluster.forwarding import Forwarder
 from bot_orch.service.config import Config
@@ -240,6 +239,5 @@ async def _wound_up(runtime: Runtime, grace_s: float) -> None:
 
 async def begin(runtime: Runtime) -> None:
     """Start background work that needs the loaded log."""
-    start_alarms(runtime)
     open_bench(runtime)
     await resume(runtime)

@@ -14,6 +14,7 @@ _INSTEAD = {
     "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",
     "guardrails": "check requests in the application or a proxy in front; name a judge in router.checks for answers",
     "model_list": "list the models under agents, as bot-orch quickstart shows",
+    "webhooks": "remove it; load deploy/helm/bot-orch/alerts.yaml in Prometheus, and let Alertmanager notify",
 }
 
 

@@ -15,7 +15,6 @@ except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("a configuration file", "service") from _error
 
 __all__ = [
-    "ALARMS",
     "SCOPES",
     "AgentConfig",
     "AlignmentConfig",
@@ -40,14 +39,11 @@ __all__ = [
     "TokenLimitsConfig",
     "TracesConfig",
     "WatchConfig",
-    "WebhookConfig",
 ]
 
 Scope = Literal["decide", "feedback", "queue", "metrics", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
-AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit", "load", "guarantee", "model"]
 _MONTH_S = 31 * 86_400
-ALARMS: tuple[AlarmName, ...] = get_args(AlarmName)
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
 
 
@@ -438,14 +434,6 @@ class RetentionConfig(_Part, frozen=True, kw_only=True):
     archive: Annotated[str | None, _is("The folder of those files.")] = None
 
 
-class WebhookConfig(_Part, frozen=True, kw_only=True):
-    """A URL that receives alarms."""
-
-    url: Annotated[str, _is("URL that gets the alarms.")]
-    events: Annotated[tuple[AlarmName, ...], _is("The alarms; all by default.")] = ALARMS
-    secret: Annotated[str | None, _is("Key of the signature; write `${NAME}`.")] = None
-
-
 class TracesConfig(_Part, frozen=True, kw_only=True):
     """OpenTelemetry traces."""
 
@@ -501,7 +489,6 @@ class Config(_Part, frozen=True, kw_only=True):
         str | None, _is("A file of prices (`bot-orch prices`), next to this one, that counts before the shipped table.")
     ] = None
     access_log: Annotated[str | None, _is("A file for the access log, next to this one.")] = None
-    webhooks: Annotated[tuple[WebhookConfig, ...], _is("URLs that get the alarms.")] = ()
     traces: Annotated[TracesConfig | None, _is("OpenTelemetry.")] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], _is("`debug`, `info`, `warning` or `error`.")

@@ -1,1 +1,1 @@
-"""Operations: metrics, limits per token, alarms, access log, traces."""
+"""Operations: metrics, limits per token, access log, traces."""
