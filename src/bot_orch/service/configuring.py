@@ -42,7 +42,6 @@ FIXED = (
     "queue",
     "limits",
     "retention",
-    "cache",
     "cluster",
     "access_log",
     "traces",
