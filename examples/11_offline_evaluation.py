@@ -14,4 +14,4 @@ with Router(["small", "large", "person"], "epsilon-greedy", floor=0.3, seed=1, p
         router.observe(decision.id, Outcome.completed(reward=float(rng.random() < right)))
 
 # The same as: bot-orch evaluate traffic.db --policy agent:large uniform ucb1
-main(["evaluate", "traffic.db", "--policy", "agent:large", "uniform", "ucb1", "--quiet"])
+main(["evaluate", "traffic.db", "--policy", "agent:large", "uniform", "ucb1"])

@@ -78,7 +78,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference between the values of two targets, with a confidence interval."""
+    """A difference of two values, with a confidence interval."""
 
     value: float
     low: float
@@ -130,34 +130,6 @@ def evaluate(
     return tuple(
         Estimate(name, v, v - z * se, high=v + z * se, effective_n=effective) for name, (v, se) in parts.items()
     )
-
-
-def difference(
-    logged: LogSample, target: Floats, baseline: Floats, *, confidence: float = 0.95, among: int = 1
-) -> Difference:
-    """Value of ``target`` minus that of ``baseline``: DR, paired row by row, so that common terms cancel.
-
-    Parameters
-    ----------
-    logged, target, baseline
-        As in :func:`evaluate`; the two targets have the same shape.
-    confidence
-        Probability with which ``among`` such intervals cover together (Bonferroni).
-
-    Examples
-    --------
-    >>> n = 400
-    >>> agent = np.arange(n) % 2
-    >>> logged = LogSample(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), features=np.zeros((n, 0)))
-    >>> d = difference(logged, np.tile([0.0, 1.0], (n, 1)), np.tile([0.5, 0.5], (n, 1)))
-    >>> round(d.value, 3), d.low > 0
-    (0.1, True)
-    """
-    z = quantile(1.0 - (1.0 - confidence) / among)
-    q = out_of_fold(logged)
-    gap = np.asarray(target) - np.asarray(baseline)  # DR is linear in the probabilities
-    value, se = _over_paths(lambda change: _mean(_doubly_robust(logged, change, q)), gap)
-    return Difference(value, value - z * se, value + z * se)
 
 
 def support(logged: LogSample, target: Floats) -> Support:

@@ -91,6 +91,16 @@ class LoggedRounds:
         """Decisions without a reward, shadow calls apart."""
         return sum(event.id not in self.rewards for event in self.made if event.by != "shadow")
 
+    def delivered(self) -> list[tuple[str, float]]:
+        """Of every round with a reward, the agent whose answer was delivered, and what it earned."""
+        found: dict[str, tuple[str, float]] = {}
+        for event in self.made:
+            first = event.answers[0].decision_id if event.answers else event.id
+            reward = self.rewards.get(event.id, self.rewards.get(first) if event.action == "accept" else None)
+            if reward is not None and event.by != "shadow":
+                found[first] = (event.agent, reward)
+        return list(found.values())
+
     @cached_property
     def tasks(self) -> list[Task]:
         """The tasks of the decisions, as passed to a router."""
@@ -119,7 +129,7 @@ class LoggedRounds:
         """Positions of the decisions with a score, and these decisions; ``audited``: only revised ones.
 
         Shadow calls have none: their answers were not delivered. Rounds of several steps are not comparable with single
-        choices: :mod:`bot_orch.evaluation.trajectories` weighs them.
+        choices.
         """
         known = self.revised if audited else self.rewards.keys()
         single = [event.attempts == 1 and not event.answers and event.by != "shadow" for event in self.made]

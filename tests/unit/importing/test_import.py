@@ -155,7 +155,7 @@ def test_without_propensities_only_the_logged_means_are_given(tmp_path, capsys):
     assert "--assume-uniform" in capsys.readouterr().out
     assert main(["evaluate", str(out), "--policy", "agent:a"]) == 2
     assert "200 of 200 decisions were imported without a propensity" in capsys.readouterr().err
-    assert main(["evaluate", str(out), "--policy", "auto", "--lambdas", "0", "1", "--quiet"]) == 2
+    assert main(["evaluate", str(out), "--policy", "auto", "--lambda", "0", "1"]) == 2
     assert main(["evaluate", str(out), "--policy", "logged"]) == 0
     said = capsys.readouterr().out
     assert "all  0.2500" in said and "a    0.5000" in said and "b    0.0000" in said and "note:" in said

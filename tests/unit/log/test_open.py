@@ -15,7 +15,7 @@ from bot_orch.service.config import parse_config
 COMMANDS = (
     ["replay", "--quiet"],
     ["export", "out.csv"],
-    ["evaluate", "--policy", "uniform", "--quiet"],
+    ["evaluate", "--policy", "uniform"],
 )
 
 
