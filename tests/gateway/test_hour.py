@@ -97,14 +97,13 @@ def test_text_money_people_and_an_outage(models, config):
         assert share * 20 / 260 <= 0.2
 
         models.stop("code")
-        assert command("doctor", config, cwd=config.parent).returncode == 1
-        found = command("doctor", config, cwd=config.parent).stdout
-        assert re.search(r"(?m)^.*fail.*code", found), found
+        found = command("validate", config, "--online", cwd=config.parent)
+        assert found.returncode == 1 and re.search(r"(?m)^bot-orch: agent code: .*reached", found.stderr), found
         assert len(chats.run(url, 40)) == 40, "no chat fails"
         ill = {each["id"]: each for each in service.get("/v1/agents").json()}["code"]
         assert not ill["available"] and ill["reason"]
         models.start("code")
-        assert command("doctor", config, cwd=config.parent).returncode == 0
+        assert command("validate", config, "--online", cwd=config.parent).returncode == 0
         assert service.post("/v1/admin/agents/code/reset", {}).status == 200
         again = collections.Counter(agent for kind, agent in chats.run(url, 40) if kind == "program")
         assert again["code"] >= 10, again

@@ -132,7 +132,7 @@ def test_words_that_only_resemble_secrets_are_not_refused():
         ),
         ("agents: [A, A]", "holds the id 'a' twice"),
         ("model_list: [A]", "config.model_list: is not a setting; list the models under agents"),
-        ("log_level: info", "config.agents: is missing; .*bot-orch quickstart or bot-orch init"),
+        ("log_level: info", "config.agents: is missing; .*bot-orch quickstart writes"),
         ("agents: [A], log_level: 3", "bot-orch validate --schema"),
     ],
 )
@@ -163,31 +163,6 @@ def test_paths_are_taken_from_the_file(tmp_path):
     assert load_config(tmp_path / "c.yaml").database == str(tmp_path / "bot-orch.sqlite")
     with pytest.raises(FileNotFoundError):
         load_config(tmp_path / "none.yaml")
-
-
-def test_init_writes_what_validate_takes(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["init"]) == 0
-    assert main(["init"]) == 2 and "pass --force" in capsys.readouterr().err
-    assert main(["validate", "bot-orch.yaml"]) == 0
-    assert "small-model (simulated)" in capsys.readouterr().out
-    text = (tmp_path / "bot-orch.yaml").read_text()
-    (tmp_path / "bot-orch.yaml").write_text(text.replace("horizon_s", "horizon"))
-    assert main(["validate", "bot-orch.yaml"]) == 2
-    assert "did you mean 'horizon_s'?" in capsys.readouterr().err
-
-
-def test_the_commented_parts_of_the_starter_are_valid_too(tmp_path, monkeypatch):
-    from bot_orch.cli.init import STARTER
-
-    yaml = (
-        r"- \{|- id: hosted|kind: openai|price: \{input|limits:|settings: \{base|tokens:|success_reward|budget:|rules:"
-    )
-    text = re.sub(rf"^(\s*)# (\s*(?:{yaml}).*)$", r"\1\2", STARTER, flags=re.MULTILINE)
-    assert "\ntokens:" in text and "\n  budget:" in text and "kind: openai" in text
-    text = text.replace("64 hex digits", "0" * 64)
-    config = parse_config(text, {"EXAMPLE_API_KEY": "k"})
-    assert {agent.kind for agent in config.agents} >= {"simulated", "openai", "python", "subprocess", "human"}
 
 
 def test_a_log_of_the_quickstart_is_sound(tmp_path, capsys):

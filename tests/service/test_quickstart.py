@@ -205,6 +205,28 @@ def test_an_existing_file_is_kept(start, tmp_path):
     assert "version: 1" in text(tmp_path)
 
 
+def test_write_only_writes_a_file_that_is_valid(start, tmp_path, capsys):
+    out = start("--write", "--yes")
+    assert "next: bot-orch serve bot-orch.yaml" in out and "chats" not in out
+    assert {each.name for each in tmp_path.iterdir()} == {"bot-orch.yaml", "bot-orch.schema.json"}, "nothing was served"
+    assert "exists; " in start("--write", "--yes", status=2)
+    assert main(["validate", "bot-orch.yaml"]) == 0
+    assert "small-model (simulated)" in capsys.readouterr().out
+    (tmp_path / "bot-orch.yaml").write_text(text(tmp_path).replace("encoder:", "encodr:"))
+    assert main(["validate", "bot-orch.yaml"]) == 2
+    assert "did you mean 'encoder'?" in capsys.readouterr().err
+
+
+def test_write_needs_no_network_where_models_are_named(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
+    assert "cannot be reached" in start("--write", "--yes")
+    monkeypatch.setenv("OPENAI_MODEL", "m-1")
+    start("--write", "--yes", "--force", "--endpoint", f"local=http://127.0.0.1:{free_port()}/v1,m-2")
+    agents = load_config(tmp_path / "bot-orch.yaml").agents
+    assert [(each.id, each.settings["model"]) for each in agents] == [("local", "m-2"), ("m-1", "m-1")]
+
+
 def test_chats_that_fail_are_told(start):
     with endpoint(("m",), key="", chat_status=500) as broken:
         out = start(*QUICK, "--endpoint", f"a={broken.url}", status=1)

@@ -12,9 +12,9 @@ import yaml
 from service_running import BASE
 
 from bot_orch.cli import main
-from bot_orch.cli.init import STARTER
 from bot_orch.service.config import Config, parse_config
 from bot_orch.service.operations.schema import config_schema
+from bot_orch.service.quickstart import configuration
 
 ROOT = Path(__file__).parents[2]
 CHECK = jsonschema.Draft202012Validator(config_schema())
@@ -23,7 +23,7 @@ SMALL = "version: 1\nagents: [{id: a, kind: simulated}]\n"
 
 def documented():
     """Whole configurations that docs and fixtures show."""
-    found = {"starter": STARTER, "tests": BASE.format(database="log.sqlite", port=0)}
+    found = {"quickstart": configuration([], file="bot-orch.yaml"), "tests": BASE.format(database="log.sqlite", port=0)}
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)):
             whole = block.replace("{...}", "{base_url: https://host/v1, model: m}")
@@ -43,26 +43,13 @@ EXAMPLES = {name: document for name, text in documented().items() if is_configur
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_validate(name):
     document = EXAMPLES[name]
-    if name != "starter":  # parts of a file: what is required may be elsewhere
+    if name != "quickstart":  # parts of a file: what is required may be elsewhere
         document = {"version": 1, "agents": [{"id": "a", "kind": "simulated"}], **document}
     assert [error.message for error in CHECK.iter_errors(document)] == []
 
 
 def test_there_are_examples():
-    assert {"starter", "tests"} < set(EXAMPLES) and len(EXAMPLES) >= 12
-
-
-def test_the_commented_lines_of_the_starter_validate_too():
-    shown = re.findall(r"^\s*#\s+(- \{(?:id|name):.*\})$", STARTER, re.MULTILINE)
-    assert len(shown) >= 5
-    for line in shown:
-        (entry,) = yaml.safe_load(line)
-        document = {"version": 1, "agents": [{"id": "a", "kind": "simulated"}]}
-        if "kind" in entry:
-            document["agents"] = [entry]
-        else:
-            document["tokens"] = [entry]
-        assert [error.message for error in CHECK.iter_errors(document)] == [], line
+    assert {"quickstart", "tests"} < set(EXAMPLES) and len(EXAMPLES) >= 12
 
 
 @pytest.mark.parametrize(
@@ -101,8 +88,8 @@ def test_every_part_is_described():
     assert limits["first_byte_s"]["description"] == limits["total_s"]["description"] != ""
 
 
-def test_init_writes_the_schema_that_the_first_line_names(tmp_path, capsys):
-    assert main(["init", str(tmp_path / "my.yaml")]) == 0
+def test_quickstart_writes_the_schema_that_the_first_line_names(tmp_path, capsys):
+    assert main(["quickstart", "--write", "--simulated", "--yes", str(tmp_path / "my.yaml")]) == 0
     first = (tmp_path / "my.yaml").read_text().splitlines()[0]
     name = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)[1]
     assert json.loads((tmp_path / name).read_text()) == config_schema()

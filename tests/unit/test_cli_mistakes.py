@@ -40,7 +40,7 @@ def test_a_folder_instead_of_a_log(words, tmp_path, capsys):
     assert str(tmp_path) in refused(capsys, *words, tmp_path, *more)
 
 
-@pytest.mark.parametrize("words", [["init", "--force"]])
+@pytest.mark.parametrize("words", [["quickstart", "--write", "--yes", "--force"]])
 def test_a_folder_instead_of_a_file(words, tmp_path, capsys):
     assert f"{tmp_path}: is not a file" in refused(capsys, *words, tmp_path)
 
@@ -58,7 +58,7 @@ def test_only_files_give_way(tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [["serve", "c.yaml"], ["validate", "c.yaml"], ["replay", "a.sqlite"], ["quickstart"], ["doctor"]],
+    [["serve", "c.yaml"], ["validate", "c.yaml"], ["replay", "a.sqlite"], ["quickstart"]],
 )
 def test_without_the_extra_it_is_named(words):
     code = "import sys; sys.modules['msgspec'] = None; from bot_orch.cli import main; sys.exit(main())"

@@ -197,7 +197,7 @@ def test_examples_with_a_file(name, service, tmp_path):
 
 
 def test_a_page_with_all_its_files(service, tmp_path):
-    run(service / "bot-orch", "init", "bot-orch.yaml", cwd=tmp_path)
+    run(service / "bot-orch", "quickstart", "--write", "--simulated", "--yes", "bot-orch.yaml", cwd=tmp_path)
     run(service / "bot-orch", "validate", "bot-orch.yaml", cwd=tmp_path)
     with serving(service, tmp_path) as address:
         linked = set(re.findall(r"(?:href|src)=\"(/static/[^\"]+)\"", fetched(f"{address}/")))

@@ -87,24 +87,6 @@ def price_of(url: str, model: str, rows: Sequence[PriceRow]) -> Price | None:
     return None if found is None else found.price
 
 
-def written(rows: Sequence[PriceRow]) -> str:
-    """The table as a CSV file, which :func:`read_prices` reads."""
-    text = io.StringIO()
-    out = csv.writer(text, lineterminator="\n")
-    out.writerow(COLUMNS)
-    for row in rows:
-        price = row.price
-        values = (
-            price.input_usd_per_million,
-            price.cached_input_usd_per_million,
-            price.cache_write_usd_per_million,
-            price.output_usd_per_million,
-            price.per_image_usd or None,
-        )
-        out.writerow([row.host, row.model, *("" if value is None else f"{value:g}" for value in values)])
-    return text.getvalue()
-
-
 def _rows_of_csv(text: str, name: str) -> Iterator[PriceRow]:
     reader = csv.DictReader(io.StringIO(text))
     missing = [each for each in ("host", "model", "input", "output") if each not in (reader.fieldnames or ())]

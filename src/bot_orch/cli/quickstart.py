@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import sys
@@ -19,12 +20,16 @@ Asks three questions: which endpoints, what teaches the router, which port. Opti
 
 Looks at OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL; ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_MODEL;
 AZURE_OPENAI_API_KEY, AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT; OLLAMA_HOST and OLLAMA_MODEL, or an Ollama on
-this machine. Without any of them the agents are simulated. The file names variables; keys are never written."""
+this machine. Without any of them the agents are simulated. The file names variables; keys are never written.
+
+--write only writes the file, and its JSON Schema (bot-orch.schema.json), with which editors complete and check it. An
+endpoint that does not answer then is used all the same if its model is named."""
 EXAMPLES = """\
 examples:
   bot-orch quickstart
   bot-orch quickstart --yes --endpoint local=http://127.0.0.1:8000/v1 --endpoint big=https://host/v1,big-1,BIG_KEY
-  bot-orch quickstart --simulated --yes --once"""
+  bot-orch quickstart --simulated --yes --once
+  bot-orch quickstart --write bot-orch.yaml && bot-orch serve bot-orch.yaml"""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +48,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, metavar="N", help="default: 8080")
     parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument("--write", action="store_true", help="write the file, and nothing else")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
     parser.add_argument("--once", action="store_true", help="stop after the chats; status 1 if one failed")
@@ -52,7 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from functools import partial
 
-    from bot_orch.cli.init import write_configuration
     from bot_orch.service.build import check
     from bot_orch.service.config import load_config, parse_config, placed
     from bot_orch.service.quickstart import Search, Try, configuration, run_quickstart, search
@@ -61,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if file.exists() and not arguments.force:
         raise ResultsExistError(f"{file}: exists; run it with: bot-orch serve {file}, or pass --force to overwrite it")
     ask = not arguments.yes and sys.stdin.isatty()
-    found = Search(()) if arguments.simulated else search(os.environ, arguments.endpoint)
+    found = Search(()) if arguments.simulated else search(os.environ, arguments.endpoint, offline=arguments.write)
     for line in found.left_out:
         _say(f"left out: {line}")
     for each in found.found:
@@ -71,17 +76,20 @@ def run(arguments: argparse.Namespace) -> int:
         _say("no endpoint to use: the agents are simulated")
     learn_from = arguments.learn_from or _learn_from(ask=ask and bool(wanted))
     port = arguments.port if arguments.port is not None else _port(ask=ask)
-    _check_free(port)  # before anything is written
+    if not arguments.write:
+        _check_free(port)  # before anything is written
     made = configuration(wanted, learn_from=learn_from, file=file.name, port=port)
     config = placed(parse_config(made, name=str(file)), file, port=port)
     check(config)
-    write_configuration(file, made)
-    read = partial(load_config, file, port=port)
+    _write(file, made)
     _say(f"wrote {file}: agents {', '.join(agent.id for agent in config.agents)}; it is valid")
     if sum(len(each.models) for each in wanted) == 1:
         brief = config.agents[-1].id
         _say(f"one model gives no choice: {brief} is the same model, told to be brief; remove it from {file} at will")
-    browser = not arguments.no_browser
+    if arguments.write:
+        _say(f"next: bot-orch serve {file}")
+        return 0
+    read, browser = partial(load_config, file, port=port), not arguments.no_browser
     return run_quickstart(Try(config, read, _say, file=str(file), once=arguments.once, browser=browser))
 
 
@@ -115,6 +123,16 @@ def _port(*, ask: bool) -> int:
     if not said.isdecimal():
         raise InvalidInputError("port", f"is {said}", "write a number")
     return int(said)
+
+
+def _write(file: Path, text: str) -> None:
+    """Write the configuration, and its JSON Schema into the same folder."""
+    from bot_orch.files import write_atomically
+    from bot_orch.service.operations.schema import SCHEMA_FILE, config_schema
+
+    schema = json.dumps(config_schema(), indent=2) + "\n"
+    write_atomically(file.with_name(SCHEMA_FILE), schema.encode())
+    write_atomically(file, text.encode())
 
 
 def _check_free(port: int) -> None:

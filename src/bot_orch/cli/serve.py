@@ -13,7 +13,7 @@ On PostgreSQL the configuration is shared. A start with a changed FILE applies i
 earlier one uses the stored version and says so, unless the revision in FILE is higher."""
 EXAMPLES = """\
 examples:
-  bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
+  bot-orch quickstart --write bot-orch.yaml && bot-orch serve bot-orch.yaml
   bot-orch serve bot-orch.yaml --port 9000
   bot-orch serve bot-orch.yaml --workers 2    # an owner and a front behind one port
   bot-orch serve bot-orch.yaml --stored"""
@@ -21,7 +21,7 @@ examples:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("config", type=Path, metavar="FILE", help="configuration; see bot-orch init")
+    parser.add_argument("config", type=Path, metavar="FILE", help="configuration; see bot-orch quickstart")
     parser.add_argument("--host", help="overrides the host in FILE")
     parser.add_argument("--port", type=int, metavar="N", help="overrides the port in FILE")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes behind one port (default: 1)")

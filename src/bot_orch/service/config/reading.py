@@ -129,7 +129,7 @@ def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     check_keys(document, Config, "config")
     document = _with_default(document)
     if "agents" not in document:
-        remedy = "list at least one; bot-orch quickstart or bot-orch init writes a file to begin with"
+        remedy = "list at least one; bot-orch quickstart writes a file to begin with"
         raise InvalidInputError("config.agents", "is missing", remedy)
     found = expanded(document, "config", environment)
     try:

@@ -350,7 +350,7 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     settings: Annotated[dict[str, Any], _is("Settings of its kind.")] = {}
     limits: Annotated[dict[str, Any], _is("Timeouts, sizes and concurrency of calls.")] = {}
     retry: Annotated[dict[str, Any], _is("Retries of failed calls.")] = {}
-    price: Annotated[dict[str, Any], _is("Dollars per call and token; by default those of `bot-orch prices`.")] = {}
+    price: Annotated[dict[str, Any], _is("Dollars per call and token; by default the list price of its model.")] = {}
     breaker: Annotated[dict[str, Any], _is("Circuit breaker.")] = {}
     canary: Annotated[float, _share("Its largest propensity, while it is new.")] | None = None
     shadow: Annotated[float, _share("Share of rounds in which it is asked, too, and never shown.")] | None = None
@@ -486,7 +486,8 @@ class Config(_Part, frozen=True, kw_only=True):
     retention: Annotated[RetentionConfig, _is("What becomes of old events.")] = RetentionConfig()
     cluster: Annotated[ClusterConfig, _is("Processes on PostgreSQL.")] = ClusterConfig()
     prices: Annotated[
-        str | None, _is("A file of prices (`bot-orch prices`), next to this one, that counts before the shipped table.")
+        str | None,
+        _is("A file of prices (CSV, or LiteLLM's JSON), next to this one, before the shipped table."),
     ] = None
     access_log: Annotated[str | None, _is("A file for the access log, next to this one.")] = None
     traces: Annotated[TracesConfig | None, _is("OpenTelemetry.")] = None

@@ -18,7 +18,7 @@ from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
 
 SCHEMA_FILE = "bot-orch.schema.json"
-"""File name that ``bot-orch init`` writes next to the configuration."""
+"""File name that ``bot-orch quickstart`` writes next to the configuration."""
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE = "#/$defs/{name}"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from bot_orch.agents.address import check_url
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.doctor.endpoints import EndpointProbe, ProbeResult, ask_all
+from bot_orch.service.endpoints import EndpointProbe, ProbeResult, ask_all
 
 _ASK_S = 10.0
 _OLLAMA = "127.0.0.1:11434"
@@ -48,8 +48,11 @@ class Search:
     left_out: tuple[str, ...] = ()
 
 
-def search(environment: Mapping[str, str], given: Sequence[str] = ()) -> Search:
-    """Find endpoints from environment variables and ``name=url[,model[,key variable]]``, and query their models."""
+def search(environment: Mapping[str, str], given: Sequence[str] = (), *, offline: bool = False) -> Search:
+    """Find endpoints from environment variables and ``name=url[,model[,key variable]]``, and query their models.
+
+    ``offline``: an endpoint that does not answer is used nevertheless if its model is named.
+    """
     candidates = [*(_given(each, environment) for each in given), *_named(environment)]
     names = [each.name for each in candidates]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -58,7 +61,7 @@ def search(environment: Mapping[str, str], given: Sequence[str] = ()) -> Search:
     said = asyncio.run(_ask(candidates, environment))
     found, left_out = [], []
     for each, answer in zip(candidates, said, strict=True):
-        models, problem = _usable(each, answer)
+        models, problem = (each.models, "") if offline and answer.problem and each.models else _usable(each, answer)
         if problem:
             left_out.append(f"{each.source} ({each.base_url}): {problem}")
         else:

@@ -22,7 +22,7 @@ LEARN_FROM: Mapping[str, str] = MappingProxyType(
 
 _HEAD = """\
 # yaml-language-server: $schema=bot-orch.schema.json
-# Written by bot-orch quickstart. Check with: bot-orch doctor {file}. Run with: bot-orch serve {file}.
+# Written by bot-orch quickstart. Check with: bot-orch validate {file} --online. Run with: bot-orch serve {file}.
 version: 1
 database: {database}      # the log, beside this file
 listen: {{host: 127.0.0.1, port: {port}}}
@@ -114,7 +114,7 @@ def _price(endpoint: EndpointFound, model: str) -> str:
     names = ("input_usd_per_million", "cached_input_usd_per_million", "cache_write_usd_per_million")
     prices = {name: getattr(found, name) for name in (*names, "output_usd_per_million")}
     inner = ", ".join(f"{name}: {value:g}" for name, value in prices.items() if value is not None)
-    return f"    price: {{{inner}}}   # list price (bot-orch prices); yours may differ\n"
+    return f"    price: {{{inner}}}   # list price; yours may differ\n"
 
 
 def _id(text: str) -> str:

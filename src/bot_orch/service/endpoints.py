@@ -1,4 +1,4 @@
-"""Checks that agents' endpoints answer, accept the key and know the model; compares their clocks."""
+"""What endpoints of models say of themselves: whether they answer, accept the key, and list the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -17,10 +16,8 @@ from bot_orch.agents.kinds.anthropic import AnthropicSettings
 from bot_orch.agents.kinds.openai import OpenAISettings
 from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
-from bot_orch.service.doctor.machine import CheckFinding, failed, ok, warning
 
 _TIMEOUT_S = 10.0
-_SLOW_S = 2.0
 _MOST_BYTES = 4_000_000
 _HTTP = ("openai", "anthropic")
 
@@ -41,7 +38,7 @@ class EndpointProbe:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The answer: status and models, or the problem; ``ahead_s`` is how far our clock is ahead of the endpoint's."""
+    """The answer: status and models, or the problem."""
 
     asked: EndpointProbe
     status: int
@@ -49,7 +46,6 @@ class ProbeResult:
     _: KW_ONLY
     problem: str = ""
     models: tuple[str, ...] | None = None
-    ahead_s: float | None = None
 
 
 def endpoints_in(config: Config) -> Iterator[EndpointProbe]:
@@ -109,36 +105,28 @@ def models_url(base_url: str) -> str:
 
 async def ask_all(endpoints: Sequence[EndpointProbe], *, timeout_s: float = _TIMEOUT_S) -> list[ProbeResult]:
     """Query all endpoints concurrently."""
-    return list(await asyncio.gather(*(ask(each, timeout_s=timeout_s) for each in endpoints)))
+    return list(await asyncio.gather(*(_ask(each, timeout_s) for each in endpoints)))
 
 
-async def ask(endpoint: EndpointProbe, *, timeout_s: float = _TIMEOUT_S) -> ProbeResult:
+async def _ask(endpoint: EndpointProbe, timeout_s: float) -> ProbeResult:
     """GET the models of an endpoint, through the same checked addresses as calls."""
     from bot_orch.agents import connection
 
-    begun, begun_s = time.monotonic(), time.time()
-    status, problem, models, ahead_s = 0, "", None, None
+    begun = time.monotonic()
+    status, problem, models = 0, "", None
     try:
         async with asyncio.timeout(timeout_s), connection.open_session(allow_private=endpoint.private) as session:
             with connection.translated():
                 url = models_url(endpoint.base_url)
                 async with session.get(url, headers=dict(endpoint.headers), allow_redirects=False) as response:
-                    status, half_s = response.status, (time.time() - begun_s) / 2
-                    ahead_s = _ahead_s(response.headers.get("Date"), begun_s + half_s)
+                    status = response.status
                     data = b"".join([piece async for piece in connection.body(response, _MOST_BYTES)])
                     models = _models(data) if status == 200 else None
     except TimeoutError:
         problem = f"no answer in {timeout_s:g} s"
     except CallFailure as failure:
         problem = str(failure).partition(": ")[2] if not status else ""
-    return ProbeResult(endpoint, status, time.monotonic() - begun, problem=problem, models=models, ahead_s=ahead_s)
-
-
-def _ahead_s(date: str | None, now_s: float) -> float | None:
-    try:
-        return None if date is None else now_s - parsedate_to_datetime(date).timestamp() - 0.5
-    except (ValueError, TypeError):
-        return None
+    return ProbeResult(endpoint, status, time.monotonic() - begun, problem=problem, models=models)
 
 
 def _models(data: bytes) -> tuple[str, ...] | None:
@@ -149,36 +137,3 @@ def _models(data: bytes) -> tuple[str, ...] | None:
         return tuple(each["id"] for each in found)
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def endpoint_findings(said: Sequence[ProbeResult], variables: Mapping[str, Sequence[str]]) -> Iterator[CheckFinding]:
-    """One finding per endpoint; ``variables`` maps settings to the environment variables they name."""
-    for each in said:
-        check = f"endpoint {each.asked.name}"
-        names = " and ".join(variables.get(each.asked.setting, ()))
-        yield _finding(check, each, names or "settings.api_key")
-
-
-def _finding(check: str, said: ProbeResult, key: str) -> CheckFinding:
-    url, status = said.asked.base_url, said.status
-    at = f"{url}, {said.elapsed_s:.2f} s"
-    if said.problem:
-        return failed(check, f"{url} cannot be reached ({said.problem})", "start it, or correct settings.base_url")
-    if status in (401, 403):
-        what = "refuses the key" if said.asked.has_key else "needs a key"
-        return failed(check, f"{url} {what} (status {status})", f"check {key}")
-    if status in (404, 405, 501):
-        return warning(check, f"{at}: lists no models (status {status}), so the key was not tried", "send it a chat")
-    if status == 429:
-        return warning(check, f"{at}: limits the rate (status 429)", "wait, or raise the limit of the key")
-    if not 200 <= status < 300:
-        return failed(
-            check, f"{url} answers with status {status}", "look at the endpoint, or correct settings.base_url"
-        )
-    if said.models is not None and said.asked.model not in said.models:
-        known = ", ".join(said.models[:5]) or "none"
-        return warning(check, f"{at}: does not list {said.asked.model!r}", f"correct settings.model; it lists {known}")
-    detail = f"{at}{', key accepted' if said.asked.has_key else ''}{', knows the model' if said.models else ''}"
-    if said.elapsed_s > _SLOW_S:
-        return warning(check, detail, f"it took more than {_SLOW_S:g} s: look at the network")
-    return ok(check, detail)
