@@ -269,6 +269,7 @@ FAULTS: Mapping[str, Callable[[_Exchange], Awaitable[None]]] = MappingProxyType(
         "too_long_elsewhere": _status(413, message="Request Entity Too Large"),
         "no_credit": _status(429, "Retry-After: 7", message="check your plan", code="insufficient_quota"),
         "denied": _status(401),
+        "wrong_address": _status(404),
         "rate_limited": _status(429, "Retry-After: 7"),
         "error": _status(500),
         "unavailable": _status(503),

@@ -19,8 +19,9 @@ Rotation = Literal["least_used", "round_robin"]
 _MINUTE_S = 60.0
 _ELSEWHERE = frozenset(
     {
-        *(Ending.RATE_LIMITED, Ending.UPSTREAM_5XX, Ending.UPSTREAM_DENIED, Ending.CONNECTION, Ending.REDIRECTED),
-        *(Ending.TIMEOUT_FIRST_BYTE, Ending.TRUNCATED_STREAM, Ending.MALFORMED, Ending.REFUSED_ADDRESS),
+        *(Ending.RATE_LIMITED, Ending.UPSTREAM_5XX, Ending.UPSTREAM_DENIED, Ending.UPSTREAM_MISSING),
+        *(Ending.CONNECTION, Ending.REDIRECTED, Ending.TIMEOUT_FIRST_BYTE),
+        *(Ending.TRUNCATED_STREAM, Ending.MALFORMED, Ending.REFUSED_ADDRESS),
     }
 )
 

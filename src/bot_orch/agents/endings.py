@@ -30,6 +30,7 @@ class Ending(StrEnum):
     UPSTREAM_4XX = "upstream_4xx"
     UNSUITED = "unsuited"
     UPSTREAM_DENIED = "upstream_denied"
+    UPSTREAM_MISSING = "upstream_missing"
     RATE_LIMITED = "rate_limited"
     UPSTREAM_5XX = "upstream_5xx"
     REDIRECTED = "redirected"
@@ -99,7 +100,8 @@ MEANING: Mapping[Ending, Meaning] = MappingProxyType(
         Ending.REJECTED: _m("failed", "a person declined the task"),
         Ending.UPSTREAM_4XX: _m("not_applicable", "the agent found fault with the request"),
         Ending.UNSUITED: _m("failed", "the agent cannot serve this request; another one may"),
-        Ending.UPSTREAM_DENIED: _m("failed", "wrong key, address or model, or no credit (401 to 405, 407, 410)"),
+        Ending.UPSTREAM_DENIED: _m("not_applicable", "key refused, or no credit (401, 402, 403, 407)", trips=True),
+        Ending.UPSTREAM_MISSING: _m("failed", "wrong address or model (404, 405, 410)"),
         Ending.RATE_LIMITED: _m("not_applicable", "the agent asked to slow down (429)", retryable=True),
         Ending.UPSTREAM_5XX: _m("failed", "the agent reported an error of its own", trips=True, retryable=True),
         Ending.REDIRECTED: _m("failed", "the agent pointed elsewhere; redirects are not followed", trips=True),

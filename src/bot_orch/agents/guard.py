@@ -201,6 +201,15 @@ class Guard:
         return self._admission.refusal if self.breaker.ready() else Refusal.CIRCUIT
 
     @property
+    def reason(self) -> str:
+        """Why a call would not be admitted now, for people: an open circuit with the failure that opened it."""
+        refusal = self.refusal
+        failure = self.breaker.view().last_failure
+        if refusal is Refusal.CIRCUIT and failure is not None:
+            return f"{refusal}: {failure.meaning.what}"
+        return "" if refusal is None else str(refusal)
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The models that the agent's answers may name; empty for any."""
         return tuple(getattr(self.runner, "models", ()))
@@ -221,7 +230,7 @@ class Guard:
             waiting=self._admission.waiting,
             held_s=self._admission.held_s,
             available=refusal is None,
-            reason="" if refusal is None else str(refusal),
+            reason=self.reason,
             retry_in_s=self.retry_in_s,
         )
 
@@ -392,7 +401,11 @@ class Guard:
         self, attempt: _Try, ending: Ending, first: float | None, *, status: int | None, reply: CallReply | None = None
     ) -> None:
         attempt.settled = True
+        opened = self.breaker.view().opened
         self.breaker.settle(attempt.permit, ending)
+        if self.breaker.view().opened > opened:
+            fields = {"agent": self.agent_id, "ending": str(ending), "detail": ending.meaning.what}
+            _log.error("circuit opened", extra={"fields": fields})
         self._note(attempt.run, ending, attempt.watch.waited_s, first=first, status=status, reply=reply or CallReply())
 
     def _refuse(self, run: _Run, ending: Ending, message: str = "") -> CallFailure:

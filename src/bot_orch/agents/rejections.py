@@ -16,7 +16,8 @@ from bot_orch.agents.endings import Ending
 
 _LONGEST_MESSAGE = 2_000
 _LONGEST_NAME = 128
-_DENIED = frozenset({401, 402, 403, 404, 405, 407, 410})
+_DENIED = frozenset({401, 402, 403, 407})
+_MISSING = frozenset({404, 405, 410})
 _ELSEWHERE = frozenset({408, 409, 413, 425, 451})
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 
@@ -134,7 +135,9 @@ def ending_of(status: int, error: UpstreamError | None) -> Ending:
         return Ending.UNSUITED
     if status not in (401, 407) and error is not None and unsuited_because(error) is not None:
         return Ending.UNSUITED
-    return Ending.UPSTREAM_DENIED if status in _DENIED else Ending.UPSTREAM_4XX
+    if status in _DENIED:
+        return Ending.UPSTREAM_DENIED
+    return Ending.UPSTREAM_MISSING if status in _MISSING else Ending.UPSTREAM_4XX
 
 
 def _name(value: Any) -> str | None:

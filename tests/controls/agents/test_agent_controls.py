@@ -149,7 +149,7 @@ def blaming(kind):
 
 BROKEN = {
     "trips on 4xx": (cells("bad_request"), tripping_on(Ending.UPSTREAM_4XX)),
-    "trips on 401": (cells("denied"), tripping_on(Ending.UPSTREAM_DENIED)),
+    "trips on 404": (cells("wrong_address"), tripping_on(Ending.UPSTREAM_MISSING)),
     "trips on 429": (cells("rate_limited"), tripping_on(Ending.RATE_LIMITED)),
     "trips on the caller's deadline": (
         cells("hang", ending=Ending.CALLER_DEADLINE),

@@ -47,7 +47,7 @@ def test_the_agents_limit_and_the_callers_deadline_are_told_apart():
 
 
 def test_callers_own_doing_does_not_trip_the_breaker():
-    own = {Ending.UPSTREAM_4XX, Ending.UPSTREAM_DENIED, Ending.RATE_LIMITED, Ending.CALLER_DEADLINE}
+    own = {Ending.UPSTREAM_4XX, Ending.UPSTREAM_MISSING, Ending.RATE_LIMITED, Ending.CALLER_DEADLINE}
     own |= {Ending.CANCELLED_BY_CALLER, Ending.TOO_LARGE, Ending.REFUSED_REQUEST}
     assert not any(ending.meaning.trips for ending in own)
 

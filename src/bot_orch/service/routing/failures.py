@@ -29,6 +29,8 @@ _STATUS = {
     Ending.REFUSED_BUSY: 503,
     Ending.REFUSED_HOLD: 503,
 }
+#: For the operator: what the endpoint says may quote the key.
+_OF_THE_SERVICE = frozenset({Ending.UPSTREAM_DENIED, Ending.UPSTREAM_MISSING})
 _OF_REQUESTS = frozenset({400, 404, 413, 422})  # statuses that mean the same here as at the endpoint
 _MOST_HELPFUL = (Ending.UPSTREAM_4XX, Ending.UNSUITED, Ending.REFUSED_REQUEST, Ending.RATE_LIMITED, Ending.UPSTREAM_5XX)
 
@@ -49,7 +51,7 @@ def problem_of_round(failures: Sequence[CallFailure], agents: Sequence[str]) -> 
         headers["x-should-retry"] = "false"  # other agents were asked already; clients would multiply the calls
     tried = [_tried(agent, each) for agent, each in zip(agents, failures, strict=True)]
     details = {"ending": str(failure.ending), "agent": agents[chosen], "failures": tried}
-    error = None if failure.ending is Ending.UPSTREAM_DENIED else read_error(failure.raw)  # it may quote the key
+    error = None if failure.ending in _OF_THE_SERVICE else read_error(failure.raw)
     if error is None:
         return Problem(_status(failure), str(failure.ending), str(failure), headers=headers, details=details)
     code = error.code if error.code is not None and not error.code.isdecimal() else str(failure.ending)

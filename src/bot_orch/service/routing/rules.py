@@ -209,7 +209,11 @@ def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
             message += "; raise router.budget.window_usd, or set router.budget.on_exhausted to cheapest"
             if wait_s >= _BUDGET_S:
                 headers["x-should-retry"] = "false"  # official clients would wait for minutes, in vain
-        raise Problem(503, "no_agent", message, headers=headers, details={"excluded": found.excluded})
+        excluded = {
+            name: guards[name].reason if why == Refusal.CIRCUIT and name in guards else why
+            for name, why in found.excluded.items()
+        }
+        raise Problem(503, "no_agent", message, headers=headers, details={"excluded": excluded})
     return found
 
 
