@@ -10,7 +10,6 @@ from service_running import until
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.core.events import DecisionMade
-from bot_orch.service.alarms import Watching
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 
 DOWN = {"status": 500, "error": {"message": "down", "type": "server_error"}}
@@ -84,17 +83,6 @@ def test_what_load_diverts_is_counted_and_an_alarm(endpoint, serve, agent, capsy
     table = service.get("/dashboard/agents.csv").body.decode().splitlines()
     column = table[0].split(",").index("diverted")
     assert [float(row.split(",")[column]) for row in table[1:]] == [diverted, 0]
-
-
-def test_an_alarm_of_load_is_raised_once_until_it_is_over():
-    raised, minute = [], 60_000_000
-    watching = Watching(lambda name, now_us, **data: raised.append((name, now_us, data)))
-    for now_us, count in ((0, 0), (1, 3), (2, 5), (3, 5), (minute + 2, 6), (minute + 3, 9)):
-        watching.load(now_us, {"slow": count})
-    assert raised == [
-        ("load", 1, {"agent": "slow", "diverted": 3}),
-        ("load", minute + 2, {"agent": "slow", "diverted": 1}),
-    ]
 
 
 def test_the_overhead_counts_the_wait_for_a_slot(endpoint, serve, agent):
