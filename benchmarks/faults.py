@@ -1,12 +1,12 @@
 """Sixteen faults of endpoints, injected into a real gateway one after the other, and what its client sees of them.
 
-``bot-orch serve`` runs in a process of its own with the configuration that ``--config`` prints: a router for each
-fault, each with two agents, of which the first has the fault and the second is sound (but for the fallback that rejects
+For each fault ``bot-orch serve`` runs in a process of its own with the configuration that ``--config`` prints: two
+agents, of which the first has the fault and the second is sound (but for the fallback that rejects
 the beginning of an answer). Its settings differ from the defaults where a comment says so. Requests go on until one
 meets the fault; every answer must be good, not that one alone.
 
-All times, those of the faults and those of the configuration, are multiplied by ``--scale``: faults of minutes take
-seconds in the tests. The table in the documentation is that of ``--scale 1``.
+All times, those of the faults and those of the gateway, are multiplied by ``--scale``: faults of minutes take seconds
+in the tests. The table in the documentation is that of ``--scale 1``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from typing import Any
 __all__ = ["FAULTS", "Outcome", "config", "main", "played"]
 
 PIECES = 60
-STREAM = "-stream"  # ends the name of a second router, for the same fault with streams
+STREAM = "-stream"  # ends the name of a second gateway, for the same fault with streams
 WORDS = [f"w{number} " for number in range(PIECES)]
 TEXT = "".join(WORDS)
 USAGE = {"prompt_tokens": 9, "completion_tokens": PIECES, "total_tokens": 9 + PIECES}
@@ -42,50 +43,31 @@ _SILENT_S, _FIRST_S, _STALL_S, _FLAP_S, _BACK_S, _AFTER_S = 100.0, 20.0, 30.0, 6
 
 CONFIG = """\
 version: 1
-database: {folder}/default.sqlite
+database: {folder}/{name}.sqlite
 listen: {{port: {port}}}
 log_level: error
-agents: [{{id: idle, kind: simulated}}]
-routers:
-"""
-ROUTER = """\
-  {name}:
-    database: {folder}/{name}.sqlite
-    router:
-      success_reward: 1.0
-      floor: 0.1                                           # default: 0.02
-      midstream: continue                                  # default: error
-      pass_on: [context length, content filter]            # default: none, another agent is asked
-    agents:
+router:
+  success_reward: 1.0
+  floor: 0.1                                               # default: 0.02
+  midstream: continue                                      # default: error
+agents:
 """
 AGENT = """\
-      - id: {id}
-        kind: openai
-        settings: {{base_url: "{url}/{name}/{id}/v1", model: {id}, allow_private: true}}
-        limits: {{first_byte_s: {first_byte_s:g}, idle_s: {idle_s:g}, total_s: {total_s:g}}}   # default total_s: 600
-        retry: {{pause_s: {pause_s:g}}}
-        breaker: {{failures: 3, open_s: {open_s:g}, longest_open_s: {longest_open_s:g}}}      # default: 5, 30, 300
-        price: {{output_usd_per_million: {price}}}
-        capabilities: {{prefill: message}}                   # default: none
+  - id: {id}
+    kind: openai
+    settings: {{base_url: "{url}/{name}/{id}/v1", model: {id}, allow_private: true}}
+    limits: {{first_byte_s: {first_byte_s:g}, total_s: {total_s:g}}}                       # default total_s: 600
+    price: {{output_usd_per_million: {price}}}
+    capabilities: {{prefill: message}}                       # default: none
 """
 
 
-def config(folder: str, upstream: str, *, port: int, scale: float) -> str:
-    """The configuration of the gateway."""
-    text = CONFIG.format(folder=folder, port=port)
-    times = {
-        "pause_s": 0.25,
-        "first_byte_s": 30,
-        "idle_s": 60,
-        "total_s": 60,
-        "open_s": 10,
-        "longest_open_s": 20,
-    }
-    scaled = {name: value * scale for name, value in times.items()}
-    for name in (*FAULTS, *(f"{each}{STREAM}" for each, fault in FAULTS.items() if fault.check is _served)):
-        text += ROUTER.format(name=name, folder=folder)
-        for agent, price in (("primary", 1), ("fallback", 2)):
-            text += AGENT.format(id=agent, name=name, url=upstream, price=price, **scaled)
+def config(name: str, folder: str, upstream: str, *, port: int, scale: float) -> str:
+    """The configuration of the gateway for one fault."""
+    text = CONFIG.format(name=name, folder=folder, port=port)
+    times = {"first_byte_s": 30 * scale, "total_s": 60 * scale}
+    for agent, price in (("primary", 1), ("fallback", 2)):
+        text += AGENT.format(id=agent, name=name, url=upstream, price=price, **times)
     return text
 
 
@@ -254,8 +236,8 @@ class Answer:
 class Client:
     """Asks one router, and knows what its endpoints were asked."""
 
-    def __init__(self, port: int, fault: str, endpoints: Endpoints) -> None:
-        self.port, self.fault, self.endpoints = port, fault, endpoints
+    def __init__(self, ports: Mapping[str, int], fault: str, endpoints: Endpoints) -> None:
+        self.ports, self.fault, self.endpoints = ports, fault, endpoints
         self.scale = endpoints.scale
 
     def ask(self, *, stream: bool = False) -> Answer:
@@ -288,9 +270,9 @@ class Client:
 
     def _send(self, path: str, body: Any) -> tuple[int, Mapping[str, str], bytes]:
         data = None if body is None else json.dumps(body)
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[self.fault], timeout=300)
         try:
-            connection.request("GET" if data is None else "POST", f"/r/{self.fault}{path}", data, _JSON)
+            connection.request("GET" if data is None else "POST", path, data, _JSON)
             response = connection.getresponse()
             return response.status, dict(response.headers), response.read()
         finally:
@@ -359,7 +341,7 @@ def _served(client: Client) -> Check:
     """Whole and streamed answers are good, and the first agent is called at most twice for each."""
     seen, good = [], True
     for stream in (False, True):
-        one = Client(client.port, client.fault + (STREAM if stream else ""), client.endpoints)
+        one = Client(client.ports, client.fault + (STREAM if stream else ""), client.endpoints)
         answer, others = one.until_met(stream=stream)
         good = good and answer.good and all(each.good for each in others) and one.primary <= 2
         seen.append(f"{'stream' if stream else 'whole'} {answer.status} from {answer.model}, {one.primary} call(s)")
@@ -560,24 +542,45 @@ FAULTS: Mapping[str, Fault] = {
 
 
 @contextmanager
-def _gateway(endpoints: Endpoints, folder: str, edit: Callable[[str], str]) -> Iterator[int]:
+def _gateway(
+    name: str, endpoints: Endpoints, folder: str, edit: Callable[[str], str]
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A gateway in a process of its own, and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    path = Path(folder, "faults.yaml")
-    path.write_text(edit(config(folder, endpoints.url, port=port, scale=endpoints.scale)))
-    command = [sys.executable, "-m", "bot_orch", "serve", str(path)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
+    path = Path(folder, f"{name}.yaml")
+    path.write_text(edit(config(name, folder, endpoints.url, port=port, scale=endpoints.scale)))
+    command = ["-m", "bot_orch", "serve", str(path)]
+    if endpoints.scale != 1.0:
+        command = [__file__, "--serve", str(path), "--scale", str(endpoints.scale)]
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)  # noqa: S603
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while not _ready(port):
             if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError("the gateway did not start")
+                raise RuntimeError(f"{name}: the gateway did not start")
             time.sleep(0.1)
-        yield port
+        yield port, process
     finally:
         process.terminate()
         process.wait(90)
+
+
+def _serve(path: str, scale: float) -> None:
+    """Serve with the fixed times of agents on the clock of ``scale``."""
+    from bot_orch.agents.breaker import BreakerSettings
+    from bot_orch.agents.limits import Retry
+    from bot_orch.agents.registry import make_agent
+    from bot_orch.cli import run_and_exit
+    from bot_orch.service import build
+
+    usual, pause = BreakerSettings(), Retry()
+    breaker = replace(usual, open_s=usual.open_s * scale, longest_open_s=usual.longest_open_s * scale)
+    retry = replace(pause, pause_s=pause.pause_s * scale)
+    build.make_agent = partial(make_agent, breaker=breaker, retry=retry)  # type: ignore[attr-defined]
+    sys.argv = ["bot-orch", "serve", path]
+    run_and_exit()
 
 
 def _ready(port: int) -> bool:
@@ -594,24 +597,34 @@ def _ready(port: int) -> bool:
 def played(
     names: Sequence[str] = (), *, scale: float = 1.0, edit: Callable[[str], str] = lambda text: text
 ) -> list[Outcome]:
-    """The outcomes of these faults, or of all, played at the same time against one gateway.
+    """The outcomes of these faults, or of all, played at the same time, each against a gateway of its own.
 
     ``edit`` changes its configuration.
     """
     chosen = list(names or FAULTS)
+    streams = [f"{name}{STREAM}" for name in chosen if FAULTS[name].check is _served]
     endpoints = Endpoints(scale)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        endpoints.running(),
-        _gateway(endpoints, folder, edit) as port,
-        ThreadPoolExecutor(len(chosen)) as pool,
-    ):
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(endpoints.running())
+        ports: dict[str, int] = {}
+        processes: list[subprocess.Popen[bytes]] = []
+        pool = stack.enter_context(ThreadPoolExecutor(len(chosen) + len(streams)))
+
+        def begin(name: str) -> None:
+            ports[name], process = stack.enter_context(_gateway(name, endpoints, folder, edit))
+            processes.append(process)
+
+        list(pool.map(begin, [*chosen, *streams]))
 
         def play(name: str) -> Outcome:
-            passed, seen = FAULTS[name].check(Client(port, name, endpoints))
+            passed, seen = FAULTS[name].check(Client(ports, name, endpoints))
             return Outcome(name, passed, seen)
 
-        return list(pool.map(play, chosen))
+        outcomes = list(pool.map(play, chosen))
+        for process in processes:  # at the same time; each is then waited for
+            process.terminate()
+        return outcomes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -620,10 +633,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("faults", nargs="*", choices=[[], *FAULTS], help="names of faults; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of all times (default: 1)")
     parser.add_argument("--config", action="store_true", help="print the configuration of one fault and stop")
+    parser.add_argument("--serve", metavar="FILE", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    if options.serve:
+        _serve(options.serve, options.scale)
     if options.config:
-        text = config(".", "http://127.0.0.1:9000", port=8080, scale=options.scale)
-        print(text.partition("  rate_limit:")[0].rstrip())
+        print(config("retry_after", ".", "http://127.0.0.1:9000", port=8080, scale=options.scale).rstrip())
         return 0
     outcomes = played(options.faults, scale=options.scale)
     print("| fault | must be | passed | seen |\n|---|---|---|---|")

@@ -13,7 +13,6 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 
 from bot_orch.agents import MEANING, Limits
-from bot_orch.agents.breaker import BreakerSettings
 from bot_orch.agents.limits import Retry
 from bot_orch.agents.rejections import CODES
 from bot_orch.cli.main import build_parser
@@ -82,9 +81,9 @@ def endings() -> str:
 
 
 def call_limits() -> str:
-    """Render limits, retries and circuit breaker of an agent, with their defaults."""
+    """Render limits and retries of an agent, with their defaults."""
     rows = ["| Setting | Default | Meaning |", "| --- | --- | --- |"]
-    for part, type_ in (("limits", Limits), ("retry", Retry), ("breaker", BreakerSettings)):
+    for part, type_ in (("limits", Limits), ("retry", Retry)):
         defaults = {field.name: field.default for field in dataclasses.fields(type_)}
         for names, text in _described(type_)[1].items():
             each = names.split(", ")

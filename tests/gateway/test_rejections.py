@@ -10,22 +10,33 @@ TOO_LONG = {
     "code": "context_length_exceeded",
     "param": "messages",
 }
+REFUSED = {
+    "message": "Unsupported parameter: 'top_k'",
+    "type": "invalid_request_error",
+    "code": "unsupported_parameter",
+    "param": "top_k",
+}
 OWN = {
     "message": "Invalid type for 'temperature'",
     "type": "invalid_request_error",
     "code": "invalid_type",
     "param": "t",
 }
-#: rejections that depend on the agent, as different endpoints write them: status, error
-UNSUITED = {
+#: rejections that depend on the length of the context, as different endpoints write them: status, error
+TOO_LONG_FOR_IT = {
     "context length": (400, TOO_LONG),
     "context length without a code": (400, {"message": "prompt is too long: 300000 tokens > 200000 maximum"}),
     "output length": (
         400,
         {"message": "max_tokens is too large: 9. This model supports at most 4", "code": "invalid_value"},
     ),
+}
+FILTERED = {
     "content filter": (400, {"message": "The response was filtered", "code": "content_filter"}),
     "content filter by message": (403, {"message": "Your input was flagged by our moderation"}),
+}
+#: rejections that depend on the agent otherwise
+UNSUITED = {
     "parameter": (400, {"message": "Unsupported parameter: 'top_k'", "code": "unsupported_parameter"}),
     "parameter by message": (400, {"message": "Unrecognized request argument supplied: top_k"}),
     "value": (400, {"message": "'temperature' does not support 0.2 with this model", "code": "unsupported_value"}),
@@ -52,6 +63,11 @@ def rejecting(status, error):
     return {"status": status, "error": error}
 
 
+def short(line):
+    """An agent of which a short context is known."""
+    return line.replace("kind: openai,", "kind: openai, capabilities: {context_tokens: 8000},")
+
+
 def outcome_of(service, decision_id):
     (outcome,) = service.get(f"/v1/decisions/{decision_id}").json()["outcomes"]
     return outcome
@@ -60,7 +76,7 @@ def outcome_of(service, decision_id):
 @pytest.mark.parametrize("streams", [False, True])
 def test_all_chats_succeed_where_one_of_three_agents_rejects(endpoint, serve, agent, client, streams):
     good, bad = endpoint.script(GOOD), endpoint.script(rejecting(400, TOO_LONG))
-    service = serve(agent(bad, "small"), agent(good, "large"), agent(good, "other"))
+    service = serve(short(agent(bad, "small")), agent(good, "large"), agent(good, "other"))
     through = client(service)
     for _ in range(10):
         answer = ask(through, stream=streams)
@@ -106,7 +122,7 @@ def test_the_callers_own_fault_is_told_and_not_learned(endpoint, serve, agent, c
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])
 def test_if_all_fail_the_client_sees_the_most_helpful_error(endpoint, serve, agent, client, order):
     answers = (
-        rejecting(400, TOO_LONG),
+        rejecting(400, REFUSED),
         rejecting(503, {"message": "overloaded"}),
         {"status": 401, "error": {"message": "Incorrect API key provided: sk-secret", "code": "invalid_api_key"}},
     )
@@ -116,7 +132,7 @@ def test_if_all_fail_the_client_sees_the_most_helpful_error(endpoint, serve, age
         ask(client(service))
     got = caught.value
     details = got.body["details"]
-    assert {name: got.body[name] for name in TOO_LONG} == TOO_LONG
+    assert {name: got.body[name] for name in REFUSED} == REFUSED
     endings = ["unsuited", "upstream_5xx", "upstream_denied"]
     assert [each["ending"] for each in details["failures"]] == [endings[index] for index in order]
     assert details["ending"] == "unsuited" and details["agent"] == details["failures"][order.index(0)]["agent"]
@@ -158,18 +174,35 @@ def test_an_error_of_the_agents_own_reaches_the_client(endpoint, serve, agent, c
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_is_passed_on_reaches_the_client_at_once(endpoint, serve, agent, client, stream):
-    """``router.pass_on``: no other agent is asked, and the one that rejected it has learned nothing."""
-    too_long, other = endpoint.script({"status": 400, "error": TOO_LONG}), endpoint.script(GOOD)
-    agents = agent(too_long, "small", tries=2), agent(other, "large")
-    service = serve(*agents, router="success_reward: 1.0, pass_on: [context length]")
-    calls, codes = 0, []
-    while not endpoint.seen(too_long):
+@pytest.mark.parametrize("name", [*TOO_LONG_FOR_IT, *FILTERED])
+def test_a_filter_and_a_long_context_reach_the_client_at_once(endpoint, serve, agent, client, stream, name):
+    """No other agent is asked, and the one that rejected it has learned nothing."""
+    status, error = (TOO_LONG_FOR_IT | FILTERED)[name]
+    bad, other = endpoint.script(rejecting(status, error)), endpoint.script(GOOD)
+    service = serve(agent(bad, "one", tries=2), agent(other, "two"))
+    calls, seen = 0, []
+    while not endpoint.seen(bad):
         calls += 1
         try:
-            list(client(service).chat.completions.create(model="auto", messages=HELLO, stream=stream))
-        except openai.BadRequestError as error:
-            codes.append(error.code)
-    assert codes == ["context_length_exceeded"]
-    assert len(endpoint.seen(too_long)) == 1 and len(endpoint.seen(other)) == calls - 1
+            list(ask(client(service), stream=stream))
+        except openai.APIStatusError as caught:
+            seen.append((caught.body["message"], caught.code))
+    assert seen == [(error["message"], error.get("code", "unsuited"))]
+    assert len(endpoint.seen(bad)) == 1 and len(endpoint.seen(other)) == calls - 1
     assert metric(service, "bot_orch_feedback_total", effect="learned") == calls - 1
+
+
+@pytest.mark.parametrize("name", TOO_LONG_FOR_IT)
+def test_an_agent_with_a_longer_context_takes_what_is_too_long(endpoint, serve, agent, client, name):
+    bad, good = endpoint.script(rejecting(*TOO_LONG_FOR_IT[name])), endpoint.script(GOOD)
+    service = serve(short(agent(bad, "short")), agent(good, "long"))
+    while not endpoint.seen(bad):
+        assert ask(client(service)).choices[0].message.content == "The answer"
+    assert {attempt.ending for attempt in attempts(service) if attempt.agent == "short"} == {"unsuited"}
+
+
+def test_a_filtered_request_goes_to_no_longer_context(endpoint, serve, agent, client):
+    bad, good = endpoint.script(rejecting(*FILTERED["content filter"])), endpoint.script(GOOD)
+    service = serve(short(agent(bad, "short")), agent(good, "long"))
+    statuses = {service.post("/v1/chat/completions", {"model": "auto", "messages": HELLO}).status for _ in range(40)}
+    assert statuses == {200, 400}

@@ -143,7 +143,7 @@ def service(tmp_path, upstream):
     Upstream.released.set()
     text = TEXT.format(
         good=agent("good", upstream),
-        bad=agent("bad", upstream, "bad", ", retry: {tries: 1}, breaker: {failures: 3, open_s: 60}"),
+        bad=agent("bad", upstream, "bad", ", retry: {tries: 1}"),
         empty=agent("empty", upstream, "empty"),
         whole=agent("whole", upstream, "good"),
         narrow=agent("narrow", upstream, more=", limits: {concurrency: 1, wait_s: 0}"),

@@ -4,10 +4,15 @@ import asyncio
 import contextlib
 import json
 import threading
+from functools import partial
 
 import pytest
 from fault_proxy import FaultServer
 from service_running import PATIENCE_S, until
+
+from bot_orch.agents.breaker import BreakerSettings
+from bot_orch.agents.registry import make_agent
+from bot_orch.service import build
 
 CONFIG = """
 version: 1
@@ -18,7 +23,6 @@ agents:
   - id: upstream
     kind: openai
     limits: LIMITS
-    breaker: {{failures: 1, open_s: 60}}
     retry: {{tries: 1}}
     settings: {{base_url: "URL", model: m, allow_private: true}}
 """
@@ -71,6 +75,11 @@ def faults():
     loop.call_soon_threadsafe(box["stop"].set)
     thread.join(PATIENCE_S)
     loop.close()
+
+
+@pytest.fixture(autouse=True)
+def one_failure_opens_the_circuit(monkeypatch):
+    monkeypatch.setattr(build, "make_agent", partial(make_agent, breaker=BreakerSettings(1, 60.0)))
 
 
 def launch(start, faults, fault, limits):

@@ -17,7 +17,6 @@ from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
 from bot_orch.agents.endings import Ending
-from bot_orch.errors import InvalidInputError
 
 Clock = Callable[[], float]
 """Monotonic seconds from any origin."""
@@ -43,15 +42,9 @@ class BreakerSettings:
         Initial time in the open state; doubled after each failed probe, up to the longest.
     """
 
-    failures: int = 5
-    open_s: float = 30.0
-    longest_open_s: float = 300.0
-
-    def __post_init__(self) -> None:
-        if self.failures < 1:
-            raise InvalidInputError("breaker.failures", f"is {self.failures}", "set 1 or more")
-        if not 0 < self.open_s <= self.longest_open_s < float("inf"):
-            raise InvalidInputError("breaker.open_s", f"is {self.open_s}", "set 0 < open_s <= longest_open_s")
+    failures: int = 3
+    open_s: float = 10.0
+    longest_open_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)

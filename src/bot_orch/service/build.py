@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from bot_orch.agents.base import Attempt
-from bot_orch.agents.breaker import BreakerSettings
 from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue
@@ -103,7 +102,6 @@ def make_guard(
         queue=queue,
         retry=_part(agent.retry, Retry, f"{where}.retry"),
         price=_part(agent.price, Price, f"{where}.price"),
-        breaker=_part(agent.breaker, BreakerSettings, f"{where}.breaker"),
         capabilities=_part(agent.capabilities, Capabilities, f"{where}.capabilities"),
         observer=observer,
     )

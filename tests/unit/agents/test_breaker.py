@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from bot_orch.agents import Breaker, BreakerSettings, BreakerState, Ending
-from bot_orch.errors import InvalidInputError
 
 TRIPS = [ending for ending in Ending if ending.meaning.trips]
 NEUTRAL = [ending for ending in Ending if not ending.meaning.trips and ending is not Ending.COMPLETED]
@@ -139,9 +138,3 @@ def test_success_from_before_it_opened_does_not_close_it():
     breaker.settle(late, Ending.TIMEOUT_TOTAL)
     breaker.settle(early, Ending.COMPLETED)
     assert breaker.state is BreakerState.OPEN
-
-
-@pytest.mark.parametrize("bad", [{"failures": 0}, {"open_s": 0.0}, {"open_s": 9.0, "longest_open_s": 1.0}])
-def test_settings_are_checked(bad):
-    with pytest.raises(InvalidInputError):
-        BreakerSettings(**bad)

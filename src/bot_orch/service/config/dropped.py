@@ -10,10 +10,12 @@ _INDEX = re.compile(r"\[\d+\]")
 
 # The path of a setting without its indices, or "path=value" for a value that went.
 _INSTEAD = {
+    "agents.breaker": "remove it: a circuit opens after 3 failures in a row for 10 s, and for 20 s if it fails again",
     "cache": "remove it; a cache of answers belongs in front of the service, and an Idempotency-Key answers repeats",
     "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",
     "guardrails": "check requests in the application or a proxy in front; name a judge in router.checks for answers",
     "model_list": "list the models under agents, as bot-orch quickstart shows",
+    "router.pass_on": "remove it: content filters are passed on, long contexts unless another agent has a longer one",
     "webhooks": "remove it; load deploy/helm/bot-orch/alerts.yaml in Prometheus, and let Alertmanager notify",
 }
 

@@ -270,10 +270,6 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         bool,
         _is("Whether `checks` and `signal` also apply to streams, which are then held back until they are accepted."),
     ] = False
-    pass_on: Annotated[
-        tuple[Literal["context length", "content filter", "unsupported parameter", "unknown model"], ...],
-        _is("Rejections by an agent that the client gets at once; others may be served by another agent."),
-    ] = ()
     midstream: Annotated[
         Literal["error", "restart", "continue"],
         _is(
@@ -351,7 +347,6 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     limits: Annotated[dict[str, Any], _is("Timeouts, sizes and concurrency of calls.")] = {}
     retry: Annotated[dict[str, Any], _is("Retries of failed calls.")] = {}
     price: Annotated[dict[str, Any], _is("Dollars per call and token; by default the list price of its model.")] = {}
-    breaker: Annotated[dict[str, Any], _is("Circuit breaker.")] = {}
     canary: Annotated[float, _share("Its largest propensity, while it is new.")] | None = None
     shadow: Annotated[float, _share("Share of rounds in which it is asked, too, and never shown.")] | None = None
     capabilities: Annotated[dict[str, Any], _is("What it can serve; all of a chat by default.")] = {}

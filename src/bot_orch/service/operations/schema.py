@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from bot_orch.agents.breaker import BreakerSettings
 from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS
@@ -26,7 +25,6 @@ _GUARD = {
     "limits": Limits,
     "retry": Retry,
     "price": Price,
-    "breaker": BreakerSettings,
     "capabilities": Capabilities,
 }
 

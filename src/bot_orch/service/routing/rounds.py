@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
@@ -533,7 +534,7 @@ class Round:
     async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise an error if no other agent should be called."""
         meaning = failure.ending.meaning
-        passed_on = failure.ending is Ending.UNSUITED and reason_of(failure) in self.runtime.config.router.pass_on
+        passed_on = failure.ending is Ending.UNSUITED and self._is_the_callers(decision, reason_of(failure))
         # what another agent wrote, or what the client is to change, says nothing of this one
         rejected = self.partial.failed(decision.agent, failure) or passed_on
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
@@ -552,6 +553,19 @@ class Round:
             if not self.candidates:
                 await self._give_up()
             self._spent = True  # the best answer so far is delivered
+
+    def _is_the_callers(self, decision: DecisionMade, reason: str | None) -> bool:
+        """Whether a rejection is for the client at once: no other agent can be expected to take the request."""
+        if reason != "context length":
+            return reason == "content filter"
+        others = [name for name in decision.eligible or decision.agents if name not in self.tried]
+        return all(self._context(name) <= self._context(decision.agent) for name in others)
+
+    def _context(self, agent: str) -> float:
+        """The tokens that an agent takes; infinite if it is not configured."""
+        guard = self.runtime.guards.get(agent)
+        tokens = None if guard is None else guard.capabilities.context_tokens
+        return math.inf if tokens is None else tokens
 
     def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "", default: bool = False) -> None:
         moved = self.runtime.heir is not None
