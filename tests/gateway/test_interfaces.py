@@ -354,31 +354,3 @@ def test_wrong_bodies_are_named(endpoint, serve, agent, path, body):
     service = serve(agent(endpoint.script(GOOD)))
     refused = service.post(f"/v1/{path}", body)
     assert refused.status == 400 and refused.json()["error"]["param"] in ("model", "input", "prompt")
-
-
-# Tenants -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_tenant_goes_on_from_its_own_responses_alone(endpoint, serve, agent, monkeypatch):
-    secrets = {name: name.lower() * 20 for name in ("ACME", "BETA")}
-    for name, value in secrets.items():
-        monkeypatch.setenv(name, value)
-    lines = (f"  - {{name: app, scopes: [decide], env: {name}, tenant: {name.lower()}}}" for name in secrets)
-    after = "tenants: {acme: {}, beta: {}}\ntokens:\n" + "\n".join(lines)
-    service = serve(able(agent(endpoint.script({"document": RESPONSE})), "chat", "responses"), after=after)
-
-    def asked(name, **more):
-        headers = {"Authorization": f"Bearer {secrets[name]}"}
-        return service.post("/v1/responses", {"model": "auto", "input": "Hello", **more}, headers=headers)
-
-    assert asked("ACME").json()["id"] == "resp_up"
-    assert asked("ACME", previous_response_id="resp_up").status == 200
-    service.call(service.runtime.loops._made.clear)
-    assert asked("ACME", previous_response_id="resp_up").status == 200, "the log knows it, too"
-    theirs, nobodys = (asked("BETA", previous_response_id=each) for each in ("resp_up", "resp_no"))
-    assert (theirs.status, theirs.body) == (nobodys.status, nobodys.body)
-    assert theirs.json()["error"]["code"] == "previous_response_not_found"
-    assert asked("BETA", conversation="conv_1").json()["error"]["code"] == "not_for_tenants"
-    assert asked("BETA", input=[{"type": "item_reference", "id": "msg_1"}]).status == 422
-    assert asked("BETA").status == 200
-    assert asked("BETA", previous_response_id="resp_up").status == 200, "now it is one of its own"

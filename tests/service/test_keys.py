@@ -15,7 +15,6 @@ database: {database}
 listen: {{port: {port}}}
 router: {{policy: bot}}
 agents: [{{id: one, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
-tenants: {{acme: {{}}}}
 limits: {{failed_logins: 0}}
 tokens:
   - {{name: ops, scopes: [admin], env: OPS}}
@@ -92,7 +91,6 @@ def test_keys_outlive_a_restart(start, tmp_path):
         ({"name": "app", "scopes": ["decide"]}, 409, "name"),
         ({"name": "x", "scopes": []}, 422, "scopes"),
         ({"name": "x", "scopes": ["root"]}, 422, "scopes"),
-        ({"name": "x", "scopes": ["decide"], "tenant": "beta"}, 422, "tenant"),
         ({"name": "x", "scopes": ["decide"], "router": "none"}, 422, "router"),
         ({"name": "x", "scopes": ["decide"], "days": 0}, 422, "days"),
     ],
@@ -106,12 +104,6 @@ def test_without_tokens_there_are_no_keys(start):
     open_ = start(TEXT.partition("tokens:")[0])
     answer = open_.post("/v1/admin/keys", {"name": "a", "scopes": ["decide"]})
     assert answer.status == 409 and "configure a token" in answer.json()["error"]["message"]
-
-
-def test_a_key_of_a_tenant_is_that_tenants(service):
-    key = make(service, tenant="acme", scopes=["decide", "admin"])
-    assert decides(service, key["token"]) == 200
-    assert service.get("/v1/admin/keys", headers=bearer(key["token"])).status == 403
 
 
 def test_the_command(service, monkeypatch, capsys):

@@ -14,14 +14,13 @@ from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.windows import SlidingSum
 from bot_orch.service.cluster.sharing import MOST_BYTES, UsageSharing, _messages
-from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
-from bot_orch.service.operations.usage import LimitKey, SharedUse, TokenUsage
+from bot_orch.service.config import TokenConfig, TokenLimitsConfig
+from bot_orch.service.operations.usage import SharedUse, TokenUsage
 from bot_orch.service.problems import Problem
 
 LIMITS = TokenLimitsConfig(requests_per_minute=10, usd=0.5, window_s=3600)
-KEY = LimitKey("acme")
-ID = "acme:018bcfe5-6800-707b-8000-000000000000"
-TOKEN = TokenConfig(name="app", scopes=("decide",), env="A", tenant="acme")
+ID = "018bcfe5-6800-707b-8000-000000000000"
+TOKEN = TokenConfig(name="app", scopes=("decide",), env="A", limits=LIMITS)
 
 
 class Wire:
@@ -40,7 +39,7 @@ class Wire:
 
 def process(routers=()):
     usage = TokenUsage(lambda *_: None)
-    usage.track([TOKEN], {"acme": TenantConfig(limits=LIMITS)})
+    usage.track([TOKEN])
     logs = {name: MemoryLog() for name in routers}
     return usage, logs, {name: usage.recall(name, log, 0) for name, log in logs.items()}
 
@@ -49,7 +48,7 @@ def admitted(usage, router, number, now_us=1_000_000):
     good = 0
     for _ in range(number):
         try:
-            usage.admit({KEY: LIMITS}, now_us, router=router)
+            usage.admit("app", LIMITS, now_us, router=router)
             good += 1
         except Problem as problem:
             if problem.status != 429 or int(problem.headers["retry-after"]) > 61:
@@ -126,8 +125,8 @@ def test_a_router_that_moves_counts_once():
 
 
 def test_messages_fit_and_hold_everything():
-    use = {"requests": [(10**15, 1.5)] * 8, "tokens": []}
-    told = [SharedUse(router=f"router-{i}", tenant="acme", token=None, usd=[(i, 0.25)], **use) for i in range(100)]
+    use = {"token": "app", "requests": [(10**15, 1.5)] * 8, "tokens": []}
+    told = [SharedUse(router=f"router-{i}", usd=[(i, 0.25)], **use) for i in range(100)]
     sent = [*_messages(told)]
     assert max(map(len, sent)) <= MOST_BYTES
     assert [each[0] for message in sent for each in msgspec.json.decode(message)[1]] == [each.router for each in told]

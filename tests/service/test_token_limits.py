@@ -11,7 +11,7 @@ from bot_orch.log.events import encode_event
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.config import TokenConfig, TokenLimitsConfig, parse_config
-from bot_orch.service.operations.usage import LimitKey, TokenUsage
+from bot_orch.service.operations.usage import TokenUsage
 from bot_orch.service.problems import Problem
 from bot_orch.types import Task
 
@@ -127,15 +127,12 @@ def test_what_other_replicas_have_written_counts_too(tmp_path):
         made = record_decision(router.decide(Task("t"), decision_id=f"d{number}"), TaskRecord(), token="app")  # noqa: S106
         used.follow(Row(number + 1, number, made.kind, made.id, encode_event(made)))
     with pytest.raises(Problem):
-        usage.admit({LimitKey("", "app"): limits}, 1_000_000, router="default")
-    assert (
-        usage.admit({LimitKey("", "app"): limits}, 62_000_000, router="default")["x-ratelimit-remaining-requests"]
-        == "1"
-    )
+        usage.admit("app", limits, 1_000_000, router="default")
+    assert usage.admit("app", limits, 62_000_000, router="default")["x-ratelimit-remaining-requests"] == "1"
     paid = AttemptEnded("d1", "", "a", 1, "completed", 1.0, cost_usd=0.5)
     used.follow(Row(3, 63_000_000, paid.kind, "d1", encode_event(paid)))
     with pytest.raises(Problem):
-        usage.admit({LimitKey("", "app"): limits}, 64_000_000, router="default")
+        usage.admit("app", limits, 64_000_000, router="default")
     assert told == [("app", "requests"), ("app", "usd")]
 
 

@@ -14,7 +14,7 @@ SOURCE = re.sub(r'"\s*\n\s*f?"', "", SOURCE)  # texts of several lines
 def said(page):
     """Texts of the service in backticks: log lines, messages, codes and metrics."""
     for quoted in re.findall(r"`([^`]+)`", page.replace("\n  ", " ")):
-        if re.match(r"SELECT |bot-orch |serve |POST |GET |timedatectl|fsync|synchronous_|tenant |LOG|--|/|x-", quoted):
+        if re.match(r"SELECT |bot-orch |serve |POST |GET |timedatectl|fsync|synchronous_|LOG|--|/|x-", quoted):
             continue
         if quoted.startswith("bot_orch_"):
             yield re.match(r"\w+", quoted)[0]

@@ -13,7 +13,6 @@ EXAMPLES = """\
 examples:
   bot-orch export bot-orch.sqlite decisions.csv
   bot-orch export bot-orch.sqlite events.jsonl --events
-  bot-orch export bot-orch.sqlite acme.csv --tenant acme
   bot-orch export bot-orch.sqlite /srv/archive/default --before 2026-01-01 --delete"""
 DESCRIPTION = """\
 Write one line per decision (or per event) to a file; its suffix determines the format.
@@ -31,7 +30,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="FILE", help=".csv, .jsonl or .parquet; a folder with --before")
     parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="overrides the suffix of FILE")
     parser.add_argument("--events", action="store_true", help="one line per event instead of per decision (jsonl)")
-    parser.add_argument("--tenant", metavar="NAME", help="only what is this tenant's, with the ids that it knows")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.add_argument("--before", metavar="WHEN", help="events before a date (2026-01-31), or of an age (30d, 2w)")
     parser.add_argument("--delete", action="store_true", help="with --before: remove the events from the log")
@@ -53,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ResultsExistError(f"{arguments.out}: exists; pass --force to overwrite it")
     log = open_whole(arguments.log, arguments.archive)
     try:
-        form, tenant = arguments.format, arguments.tenant
-        lines = export(log, arguments.out, form=form, events=arguments.events, tenant=tenant)
+        lines = export(log, arguments.out, form=arguments.format, events=arguments.events)
     finally:
         log.close()
     print(f"{lines} lines in {arguments.out}")  # noqa: T201

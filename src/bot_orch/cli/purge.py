@@ -10,7 +10,7 @@ Remove the texts that a log holds (--older-than, --task): inputs and outputs of 
 people read and wrote in the queue. Decisions, outcomes, times and numbers stay: replay and evaluate give the same
 results.
 
-Or erase decisions (--tenant, --user, --before; several narrow it down): besides the texts their features, measures,
+Or erase decisions (--user, --before, or both): besides the texts their features, measures,
 task names, sessions, tags, ids of reports and idempotency keys. Agent, probabilities, rewards, times, tokens and
 dollars stay. What was learned stays and goes on from a note in the log; the command prints what the learned state
 holds. A user's decisions are those of the session USER, of the OpenAI field user with sticky_by: user, and with the tag
@@ -23,7 +23,7 @@ examples:
   bot-orch purge bot-orch.sqlite --older-than 30d --archive /srv/archive
   bot-orch purge bot-orch.sqlite --task order-7
   bot-orch purge bot-orch.sqlite --user user-42
-  bot-orch purge bot-orch.sqlite --tenant acme --before 2026-01-01
+  bot-orch purge bot-orch.sqlite --before 2026-01-01
   bot-orch purge postgresql://user@host/name --older-than 30d"""
 
 
@@ -35,7 +35,6 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--task", metavar="ID", help="only texts of this task: its id, its decision's, or your own name"
     )
     parser.add_argument("--archive", type=Path, metavar="DIR", help="first write the texts to a new file in DIR")
-    parser.add_argument("--tenant", metavar="NAME", help="erase the decisions of this tenant")
     parser.add_argument("--user", metavar="USER", help="erase the decisions of this user")
     parser.add_argument("--before", metavar="DATE", help="erase the decisions before this day or time (UTC)")
 
@@ -45,17 +44,17 @@ def run(arguments: argparse.Namespace) -> int:
     from bot_orch.errors import InvalidInputError
 
     texts = [arguments.older_than, arguments.task]
-    decisions = [arguments.tenant, arguments.user, arguments.before]
+    decisions = [arguments.user, arguments.before]
     if not any(each is not None for each in (*texts, *decisions)):
-        remedy = "pass one of them, or --tenant, --user or --before"
+        remedy = "pass one of them, or --user or --before"
         raise InvalidInputError("--older-than", "and --task are missing", remedy)
-    for name, each in zip(("--tenant", "--user", "--before"), decisions, strict=True):
+    for name, each in zip(("--user", "--before"), decisions, strict=True):
         if each == "":
             raise InvalidInputError(name, "is empty", "leave it out, or name whose decisions to erase")
     if any(each is not None for each in decisions):
         if any(each is not None for each in (*texts, arguments.archive)):
             problem = "erase decisions, the other options remove texts"
-            raise InvalidInputError("--tenant, --user and --before", problem, "run the command twice")
+            raise InvalidInputError("--user and --before", problem, "run the command twice")
         return _erase(arguments)
     return _purge(arguments)
 
@@ -65,7 +64,7 @@ def _erase(arguments: argparse.Namespace) -> int:
     from bot_orch.log.erasure import Subject, erase
 
     before_us = None if arguments.before is None else time_of(arguments.before, "--before")
-    found = erase(arguments.log, Subject(arguments.tenant, arguments.user, before_us))
+    found = erase(arguments.log, Subject(arguments.user, before_us))
     if arguments.user is not None and not found.events and not found.kept:
         print(  # noqa: T201
             f"no decision is known of user {arguments.user!r}, nothing was erased; the log knows a user by session or "

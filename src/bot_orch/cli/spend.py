@@ -1,4 +1,4 @@
-"""``bot-orch spend``: report tokens and dollars by token, tenant, tag, agent or day."""
+"""``bot-orch spend``: report tokens and dollars by token, tag, agent or day."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bot_orch.cli._terminal import table
 
 _COLUMNS = ("requests", "attempts", "errors", "input_tokens", "output_tokens", "cost_usd")
 DESCRIPTION = """\
-Report requests, attempts, tokens and dollars of a log by token, tenant, tag, agent or day (UTC). With --by tag a
+Report requests, attempts, tokens and dollars of a log by token, tag, agent or day (UTC). With --by tag a
 request counts under each of its tags; the total counts every dollar once. Safe while the service is running."""
 EXAMPLES = """\
 examples:
@@ -24,9 +24,8 @@ examples:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
-    keys = ("token", "tenant", "tag", "agent", "day")
+    keys = ("token", "tag", "agent", "day")
     parser.add_argument("--by", choices=keys, default="token", help="default: token")
-    parser.add_argument("--tenant", metavar="NAME", help="only what is this tenant's")
     parser.add_argument("--from", dest="since", metavar="TIME", help="first day or time, such as 2026-11-01")
     parser.add_argument("--to", dest="until", metavar="TIME", help="day or time after the last one (exclusive)")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="default: table")
@@ -44,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     to_us = None if arguments.until is None else time_of(arguments.until, "--to")
     log = open_whole(arguments.log, arguments.archive)
     try:
-        lines = spent(log, arguments.by, from_us=from_us, to_us=to_us, tenant=arguments.tenant)
-        total = total_usd(log, from_us=from_us, to_us=to_us, tenant=arguments.tenant)
+        lines = spent(log, arguments.by, from_us=from_us, to_us=to_us)
+        total = total_usd(log, from_us=from_us, to_us=to_us)
     finally:
         log.close()
     head, rows = (arguments.by, *_COLUMNS), rows_of(lines)

@@ -70,7 +70,7 @@ def validated(
     file = ConfigFile(path, host=host, port=port)
     config = file.read()
     check(config)
-    Gate(config.tokens, tenants=config.tenants)
+    Gate(config.tokens)
     found = findings(config, file, online=online, timeout_s=timeout_s)
     for each in found:
         if each.state == "ok":

@@ -27,7 +27,6 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.evaluation.rounds import counts_as_zero
 from bot_orch.files import write_atomically
-from bot_orch.log.ids import outside, tenant_of
 from bot_orch.log.log import Log
 
 COLUMNS = (
@@ -92,29 +91,17 @@ def event_rows(log: Log) -> Iterator[dict[str, Any]]:
         yield {"seq": row.seq, "time_us": row.time_us, "kind": row.kind} | plain(row.event())
 
 
-def export(log: Log, path: Path, *, form: str | None = None, events: bool = False, tenant: str | None = None) -> int:
-    """Write the log to a file, in the format of its suffix unless ``form`` is given; returns the number of lines.
-
-    Decisions of one ``tenant`` have the ids and sessions that it knows.
-    """
+def export(log: Log, path: Path, *, form: str | None = None, events: bool = False) -> int:
+    """Write the log to a file, in the format of its suffix unless ``form`` is given; returns the number of lines."""
     kind = form or path.suffix.lstrip(".")
     writers = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
     if kind not in writers:
         raise InvalidInputError("format", f"is {kind!r}", f"choose one of {', '.join(writers)}")
     if events and kind != "jsonl":
         raise InvalidInputError("format", f"is {kind!r}", "events of all kinds do not fit one table; use jsonl")
-    if events and tenant is not None:
-        raise InvalidInputError("tenant", "is given with events", "events are those of all tenants; leave out one")
     lines = list(event_rows(log) if events else decision_rows(log))
-    if tenant is not None:
-        lines = [_known_to(tenant, line) for line in lines if tenant_of(line["decision_id"]) == tenant]
     write_atomically(path, writers[kind](lines))
     return len(lines)
-
-
-def _known_to(tenant: str, line: dict[str, Any]) -> dict[str, Any]:
-    named = {name: outside(line[name], tenant) for name in ("decision_id", "session") if line[name] is not None}
-    return {**line, **named}
 
 
 def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any]:

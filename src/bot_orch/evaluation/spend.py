@@ -1,4 +1,4 @@
-"""Spending read from a log: by token, tenant, tag, agent or day."""
+"""Spending read from a log: by token, tag, agent or day."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Literal, get_args
 from bot_orch.core.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.archive import first_since
-from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 
-SpendKey = Literal["token", "tenant", "tag", "agent", "day"]
+SpendKey = Literal["token", "tag", "agent", "day"]
 SPEND_KEYS: tuple[str, ...] = get_args(SpendKey)
 
 
 @dataclass(slots=True)
 class SpendLine:
-    """Usage under one key: the name of a token, tenant, tag or agent, or a UTC day; empty if there is none."""
+    """Usage under one key: the name of a token, tag or agent, or a UTC day; empty if there is none."""
 
     key: str
     requests: int = 0
@@ -35,21 +34,16 @@ class _Owner:
     token: str
     tags: tuple[str, ...]
     agent: str
-    tenant: str
 
 
-def spent(
-    log: Log, by: SpendKey, *, from_us: int = 0, to_us: int | None = None, tenant: str | None = None
-) -> list[SpendLine]:
-    """Lines of a report, highest cost first (days in order); ``to_us`` is exclusive; for one ``tenant``, or all.
+def spent(log: Log, by: SpendKey, *, from_us: int = 0, to_us: int | None = None) -> list[SpendLine]:
+    """Lines of a report, highest cost first (days in order); ``to_us`` is exclusive.
 
     A request counts when it is decided, tokens and dollars when they are known. With ``tag`` a request counts under
     each of its tags, so lines may add up to more than was spent; :func:`total_usd` counts every dollar once.
     """
     lines: dict[str, SpendLine] = {}
     for row, owner, event in _events(log, from_us, to_us):
-        if tenant is not None and owner.tenant != tenant:
-            continue
         for key in _keys(by, row, owner):
             _add(lines.setdefault(key, SpendLine(key)), event)
     if by == "day":
@@ -57,9 +51,9 @@ def spent(
     return sorted(lines.values(), key=lambda line: (-line.cost_usd, -line.requests, line.key))
 
 
-def total_usd(log: Log, *, from_us: int = 0, to_us: int | None = None, tenant: str | None = None) -> float:
+def total_usd(log: Log, *, from_us: int = 0, to_us: int | None = None) -> float:
     """Dollars of attempts and reports."""
-    return sum(line.cost_usd for line in spent(log, "day", from_us=from_us, to_us=to_us, tenant=tenant))
+    return sum(line.cost_usd for line in spent(log, "day", from_us=from_us, to_us=to_us))
 
 
 def time_of(text: str, name: str) -> int:
@@ -92,7 +86,7 @@ def _events(
         if row.holds(DecisionMade):
             event = row.event()
             if isinstance(event, DecisionMade):
-                owners[event.id] = _Owner(event.token, event.tags, event.agent, tenant_of(event.id))
+                owners[event.id] = _Owner(event.token, event.tags, event.agent)
                 if not event.round:
                     yield row, owners[event.id], event
         elif row.holds(AttemptEnded) or row.holds(FeedbackGiven):
@@ -105,9 +99,8 @@ def _owner(log: Log, owners: dict[str, _Owner], decision_id: str) -> _Owner:
     """The owner of a decision, which may have been made before the reported period."""
     if decision_id not in owners:
         made = [row.event() for row in log.about(decision_id) if row.holds(DecisionMade)]
-        tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent
-        found = [_Owner(each.token, each.tags, each.agent, tenant) for each in made if isinstance(each, DecisionMade)]
-        owners[decision_id] = found[0] if found else _Owner("", (), "", tenant)
+        found = [_Owner(each.token, each.tags, each.agent) for each in made if isinstance(each, DecisionMade)]
+        owners[decision_id] = found[0] if found else _Owner("", (), "")
     return owners[decision_id]
 
 
@@ -116,7 +109,7 @@ def _keys(by: SpendKey, row: Row, owner: _Owner) -> tuple[str, ...]:
         return owner.tags or ("",)
     if by == "day":
         return (datetime.fromtimestamp(row.time_us / 1e6, UTC).date().isoformat(),)
-    return (owner.token if by == "token" else owner.tenant if by == "tenant" else owner.agent,)
+    return (owner.token if by == "token" else owner.agent,)
 
 
 def _add(line: SpendLine, event: DecisionMade | AttemptEnded | FeedbackGiven) -> None:

@@ -1,4 +1,4 @@
-"""Erase decisions of a person or tenant from an unused log: names, features, measures and texts.
+"""Erase decisions of a person from an unused log: names, features, measures and texts.
 
 What was learned from an erased decision cannot be derived again. So the log first gets a note with the learned state,
 without what the state holds of the erased decisions one by one, and then the rows are emptied. Fold and replay go on
@@ -21,7 +21,6 @@ from bot_orch.clock import SystemClock
 from bot_orch.core.events import ERASED, DecisionMade, Event, FeedbackGiven, Noted, TaskEnded, TaskRecord, TaskSubmitted
 from bot_orch.log.archive import replace_segments, rewrite_segments, whole
 from bot_orch.log.events import encode_event
-from bot_orch.log.ids import inside, tenant_of
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.log import ArchiveRecord, Log, Row
 from bot_orch.log.purging import TextIndex, text_index, texts_of
@@ -47,29 +46,24 @@ _HELD = {
 
 
 class Subject(NamedTuple):
-    """Whose decisions: of a tenant, of a user, before a time, or all that are given.
+    """Whose decisions: of a user, before a time, or both.
 
     A user's are those whose session is the user (by name, or the digest that ``sticky_by: user`` writes), and those
     with the tag ``USER`` or ``user:USER``.
     """
 
-    tenant: str | None = None
     user: str | None = None
     before_us: int | None = None
 
     def made(self, row: Row, event: DecisionMade) -> bool:
         """Whether a decision is of the subject."""
-        tenant = tenant_of(event.id)
-        if self.tenant is not None and tenant != self.tenant:
-            return False
         if self.before_us is not None and row.time_us >= self.before_us:
             return False
         if self.user is None:
             return True
         said = f"user\0{event.token}\0{self.user}".encode("utf-8", "surrogatepass")
         digest = f"user:{hashlib.blake2b(said, digest_size=12).hexdigest()}"
-        named = {inside(tenant, self.user), inside(tenant, digest)}
-        return event.session in named or not {self.user, f"user:{self.user}"}.isdisjoint(event.tags)
+        return event.session in (self.user, digest) or not {self.user, f"user:{self.user}"}.isdisjoint(event.tags)
 
 
 @dataclass(slots=True)
@@ -166,7 +160,7 @@ def _take(found: _Found, ledger: Ledger, index: TextIndex, *, event: DecisionMad
     found.decisions[event.id] = event.counter + 1
     found.ids |= known | {f"audit-{event.id}"}
     found.sessions |= {event.session} if event.session else set()
-    found.runs |= {f"{tenant_of(event.id)}\0{tag}" for tag in event.tags}
+    found.runs |= {f"\0{tag}" for tag in event.tags}
 
 
 def _emptied(row: Row, event: Event, found: _Found, *, index: TextIndex) -> Row | None:

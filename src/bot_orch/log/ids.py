@@ -1,21 +1,11 @@
-"""Identifiers that sort by time: the shape of a version 7 UUID, so that an index grows at its end.
-
-In the log, the ids of a tenant's decisions, tasks and tickets begin with its name: ``acme:018bcfe5-...``. The same id
-of another tenant is a different id, so tenants cannot find each other's records.
-"""
+"""Identifiers that sort by time: the shape of a version 7 UUID, so that an index grows at its end."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
-
-#: What the name of a tenant may be.
-TENANT = r"[a-z0-9][a-z0-9_-]{0,63}"
 
 _SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
-
-_OWNED = re.compile(rf"(?P<tenant>{TENANT}):{_SHAPE.pattern}")
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
@@ -68,64 +58,12 @@ def time_of(text: str) -> int | None:
 
     Examples
     --------
-    >>> time_of("acme:018bcfe5-6800-707b-8000-000000000000"), time_of("t-1")
+    >>> time_of("018bcfe5-6800-707b-8000-000000000000"), time_of("t-1")
     (1700000000000123, None)
     """
-    plain = outside(text)
-    if not is_id(plain):
+    if not is_id(text):
         return None
-    return 1000 * int(plain[:8] + plain[9:13], 16) + min(int(plain[15:18], 16), 999)
-
-
-def inside(tenant: str, text: str) -> str:
-    """An id or a session of a tenant as the log has it; unchanged without a tenant.
-
-    Examples
-    --------
-    >>> inside("acme", "s-1"), inside("", "s-1")
-    ('acme:s-1', 's-1')
-    """
-    return f"{tenant}:{text}" if tenant else text
-
-
-def outside(text: str, tenant: str | None = None) -> str:
-    """Convert an id to the tenant's form, the inverse of :func:`inside`, for any tenant or the given one.
-
-    Examples
-    --------
-    >>> outside("acme:018bcfe5-6800-707b-8000-000000000000"), outside("acme:s-1"), outside("acme:s-1", "acme")
-    ('018bcfe5-6800-707b-8000-000000000000', 'acme:s-1', 's-1')
-    """
-    owner = tenant_of(text) if tenant is None else tenant
-    return text.removeprefix(f"{owner}:") if owner else text
-
-
-def tenant_of(text: str) -> str:
-    """The tenant in the log id of a decision, task or ticket; empty without one.
-
-    Examples
-    --------
-    >>> tenant_of("acme:018bcfe5-6800-707b-8000-000000000000"), tenant_of("018bcfe5-6800-707b-8000-000000000000")
-    ('acme', '')
-    """
-    if ":" not in text:
-        return ""
-    found = _OWNED.match(text)
-    return "" if found is None else found["tenant"]
-
-
-def count_of(tenant: str, known: Collection[str]) -> int:
-    """Count the ids that belong to a tenant, or without one, to no tenant.
-
-    Examples
-    --------
-    >>> known = ["acme:018bcfe5-6800-707b-8000-000000000000", "018bcfe5-6800-707b-8000-000000000000", "d-1"]
-    >>> count_of("acme", known), count_of("", known)
-    (1, 2)
-    """
-    if not tenant and not any(":" in each for each in known):
-        return len(known)
-    return sum(tenant_of(each) == tenant for each in known)
+    return 1000 * int(text[:8] + text[9:13], 16) + min(int(text[15:18], 16), 999)
 
 
 def short_name(text: str) -> bytes | str:
@@ -137,8 +75,8 @@ def short_name(text: str) -> bytes | str:
     --------
     >>> len(short_name("018bcfe5-6800-707b-8000-000000000000"))
     16
-    >>> short_name("acme:018bcfe5-6800-707b-8000-000000000000")[16:], short_name("ticket-1")
-    (b'acme:', 'ticket-1')
+    >>> short_name("audit-018bcfe5-6800-707b-8000-000000000000")[16:], short_name("ticket-1")
+    (b'audit-', 'ticket-1')
     """
     if len(text) >= 36 and _UUID.match(text, len(text) - 36):
         return bytes.fromhex(text[-36:].replace("-", "")) + text[:-36].encode()

@@ -35,7 +35,6 @@ from bot_orch.core.text import carried_over
 from bot_orch.core.warm import WarmStart
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.archive import whole
-from bot_orch.log.ids import tenant_of
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Log, Row, Snapshot
 from bot_orch.log.rollout import Rollout
@@ -54,9 +53,9 @@ _LONGEST_S = 0.01  # of one event; what takes longer is something else, such as 
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
 
-def caps_of(tenant: str, session: str | None, tags: Iterable[str]) -> tuple[str, ...]:
+def caps_of(session: str | None, tags: Iterable[str]) -> tuple[str, ...]:
     """What a decision's dollars are added up by: its session, and its tags ``run:NAME``."""
-    runs = tuple(f"{tenant}\0{tag}" for tag in tags if tag.startswith(RUN))
+    runs = tuple(f"\0{tag}" for tag in tags if tag.startswith(RUN))
     return runs if session is None else (session, *runs)
 
 
@@ -190,7 +189,7 @@ class Ledger:
             self.judgements.mark(event.id, event.agent)
         if event.reserved_usd:
             self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
-        if keys := caps_of(tenant_of(event.id), event.session, event.tags):
+        if keys := caps_of(event.session, event.tags):
             self.charged[event.id] = keys
         if event.session is not None:
             self.sessions.pop(event.session, None)  # the newest goes last

@@ -105,7 +105,7 @@ def make_app(
 
     limits = runtime.config.limits
     keys = KeyRing(runtime)
-    gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants, keys=keys)
+    gate = Gate(runtime.config.tokens, environment, limits, keys=keys)
     site = Site(runtime, gate, BodyRoom(limits))
     app = asgi_app(_routes(site), lifespan, runtime)
     routers = Routers(app, site, cluster, make=make_runtime, routes=_routes)
@@ -122,7 +122,7 @@ def make_app(
 
 def _share_usage(runtime: Runtime, cluster: Cluster) -> UsageSharing:
     """Count limits together with the other processes."""
-    runtime.usage.track(runtime.config.tokens, runtime.config.tenants)
+    runtime.usage.track(runtime.config.tokens)
     sharing = UsageSharing(runtime.usage, cluster, runtime.clock.now_us)
     sharing.start()
     return sharing

@@ -46,7 +46,7 @@ FIXED = (
     "access_log",
     "traces",
 )  # read once, at the start
-_LIVE = ("agents", "router", "judges", "audit", "tokens", "tenants", "log_level")
+_LIVE = ("agents", "router", "judges", "audit", "tokens", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is usually the same for all routers
 _OF_ITS_OWN = ("database", "queue", "access_log")  # fixed at the start, but not the same for all routers
 _LOOK_S, _AGAIN_S = 0.05, 5.0
@@ -67,7 +67,7 @@ def check_file(file: ConfigFile, document: str | None = None) -> Config:
     config = file.read() if document is None else file.around(document)
     check(config)
     check_exposed(config)
-    Gate(config.tokens, file.environment, tenants=config.tenants)
+    Gate(config.tokens, file.environment)
     return config
 
 
@@ -282,7 +282,7 @@ class LiveConfig:
         check_exposed(main)
         for name, part in new.items():
             await asyncio.to_thread(check, msgspec.structs.replace(part, name=name))
-        gate = Gate(main.tokens, self._environment, main.limits, tenants=main.tenants)
+        gate = Gate(main.tokens, self._environment, main.limits)
         changed, after_restart = await self._change_routers(wanted, every), []
         for name, part in new.items():
             prefix = "" if name == runtime.config.name else f"routers.{name}."

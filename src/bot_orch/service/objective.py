@@ -86,7 +86,7 @@ def idle_prices(config: Config) -> tuple[str, str] | None:
 def unpriced(config: Config) -> list[str]:
     """Models without a price under a limit of dollars: what they cost is not counted."""
     budget = config.router.budget
-    callers = [each.limits for each in config.tokens] + [each.limits for each in config.tenants.values()]
+    callers = [each.limits for each in config.tokens]
     limits = [budget.per_request_usd, budget.window_usd, config.router.subject_to.usd_per_task]
     limits += [each.usd for each in callers if each is not None]
     if all(each is None for each in limits):

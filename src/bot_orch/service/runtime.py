@@ -30,7 +30,7 @@ from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.objective import baseline_of
 from bot_orch.service.operations.tracing import Traces, note_attempt
-from bot_orch.service.operations.usage import LimitKey, RouterUsage, TokenUsage
+from bot_orch.service.operations.usage import RouterUsage, TokenUsage
 from bot_orch.service.prefixes import PrefixCaches
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
@@ -161,13 +161,13 @@ class Runtime:
     def _owned(self) -> bool:
         return self.holds is None or self.holds()
 
-    def check_loaded(self, *, brief: bool = False) -> None:
-        """Raise a :class:`Problem` with the progress while the log is being folded; ``brief``: without numbers."""
+    def check_loaded(self) -> None:
+        """Raise a :class:`Problem` with the progress while the log is being folded."""
         if not self.loaded:
-            message = "not ready" if brief else f"not ready: {self._folded} of {self._to_fold} events folded"
-            if not brief and self._folded >= self._to_fold:
+            message = f"not ready: {self._folded} of {self._to_fold} events folded"
+            if self._folded >= self._to_fold:
                 message = f"not ready: the log of {self._to_fold} events is read, the service starts"
-            details = {} if brief else {"folded": self._folded, "total": self._to_fold}
+            details = {"folded": self._folded, "total": self._to_fold}
             raise Problem(503, "not_ready", message, headers={"retry-after": "1"}, details=details)
         if not self._owned:
             raise moved(self.config.name)
@@ -225,7 +225,7 @@ class Runtime:
         if group is not None:
             await group.durable()
         self.writer.rebuilt.append(lambda: self.background.start("settings", self._log_settings_again()))
-        self.usage.track(self.config.tokens, self.config.tenants)
+        self.usage.track(self.config.tokens)
         self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
         self.writer.staged += [self.used.take, self.events.take]
         await asyncio.to_thread(warm_up, self.config)
@@ -267,7 +267,7 @@ class Runtime:
     def adopt(self, config: Config, guards: dict[str, Guard]) -> dict[str, Guard]:
         """Replace settings and guards; returns the previous guards."""
         before = dict(self.guards)
-        self.usage.track(config.tokens, config.tenants)
+        self.usage.track(config.tokens)
         if self.traces is not None:
             self.traces.know(config.name, config.agents)
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
@@ -347,18 +347,12 @@ class Runtime:
         """Send all tasks to one agent; ``None`` switches this off."""
         return self.writer.stage(self.writer.stamp(), Controlled(agent, by), "")
 
-    def admit(
-        self, tenant: str, token: str, limits: TokenLimitsConfig | None, *, shared: TokenLimitsConfig | None
-    ) -> dict[str, str]:
-        """Count a request against the limits of its token and tenant; returns headers, or raises if one is exceeded.
-
-        ``shared`` are the limits of the tenant.
-        """
-        both = {LimitKey(tenant, token): limits, LimitKey(tenant): shared}
-        found = {key: each for key, each in both.items() if each is not None}
-        if not found:
+    def admit(self, token: str, limits: TokenLimitsConfig | None) -> dict[str, str]:
+        """Count a request against the limits of its token; returns headers, or raises if one is exceeded."""
+        if limits is None:
             return {}
-        return self.usage.admit(found, self.writer.now_us(), router=self.config.name, refused=self.on_limited)
+        now_us = self.writer.now_us()
+        return self.usage.admit(token, limits, now_us, router=self.config.name, refused=self.on_limited)
 
     def on_limited(self, token: str, limit: str) -> None:
         """Count a request that was refused because of a limit of its token."""

@@ -137,7 +137,6 @@ class KeyRequest(RequestBody, frozen=True, kw_only=True):
     days: Annotated[float, Meta(gt=0, le=3660)] | None = None
     tags: tuple[Tag, ...] = ()
     router: Name | None = None
-    tenant: Name | None = None
 
 
 class ResponseView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -153,7 +152,6 @@ class KeyView(ResponseView, frozen=True, kw_only=True):
     by: str
     tags: tuple[str, ...] | None = None
     router: str | None = None
-    tenant: str | None = None
     expires_us: int | None = None
 
 
@@ -187,7 +185,7 @@ class DecisionView(ResponseView, frozen=True, kw_only=True):
     propensities: dict[str, float]
     terms: dict[str, TermsView]
     policy: str
-    state_seq: int | None
+    state_seq: int
     by: str = "policy"
     audit: bool = False
     audit_probability: float = 0.0
@@ -288,17 +286,16 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
 
     ``reason`` says why it takes no calls, ``retry_in_s`` for how long (0: not known). ``held_s`` is what is left of a
     ``Retry-After`` of its own; ``waiting`` calls wait for one of its slots. A ``draining`` agent gets no new work; the
-    propensity of one on trial is at most its ``canary_share``; one with a ``shadow_rate`` answers no client. Tenants
-    do not see calls, which may belong to others: ``in_flight`` and ``waiting`` are null.
+    propensity of one on trial is at most its ``canary_share``; one with a ``shadow_rate`` answers no client.
     """
 
     id: str
     kind: str
     circuit: str
     available: bool
-    in_flight: int | None
+    in_flight: int
     concurrency: int
-    waiting: int | None = 0
+    waiting: int = 0
     held_s: float = 0.0
     reason: str = ""
     retry_in_s: float = 0.0
@@ -362,7 +359,7 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
 
 
 class RouterView(ResponseView, frozen=True, kw_only=True):
-    """A router: paths that begin with ``path`` and the model ``model`` lead to it. Tenants get no counts.
+    """A router: paths that begin with ``path`` and the model ``model`` lead to it.
 
     ``process`` is the one of several processes that serves it (machine and number); ``null`` if none does.
     """
@@ -373,8 +370,8 @@ class RouterView(ResponseView, frozen=True, kw_only=True):
     model: str
     agents: list[str]
     ready: bool
-    decisions: int | None = 0
-    pending: int | None = 0
+    decisions: int = 0
+    pending: int = 0
     process: str | None = None
 
 
@@ -397,7 +394,7 @@ class StateView(ResponseView, frozen=True, kw_only=True):
 
 
 class SpendLineView(ResponseView, frozen=True, kw_only=True):
-    """What was used under one key: a token, tenant, tag, agent or day. The key is empty for what has none."""
+    """What was used under one key: a token, tag, agent or day. The key is empty for what has none."""
 
     key: str
     requests: int

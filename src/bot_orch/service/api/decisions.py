@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from bot_orch.arrays import nan_for_null
 from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, Noted, TaskRecord
-from bot_orch.log.ids import is_id, tenant_of, time_of
+from bot_orch.log.ids import is_id, time_of
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import (
     AnswerBody,
@@ -41,16 +41,6 @@ class KeySpace(StrEnum):
     TASK = "t"
     CHAT = "c"
 
-    def of(self, tenant: str) -> str:
-        """The prefix of a tenant's keys, so that keys of different tenants never collide.
-
-        Examples
-        --------
-        >>> KeySpace.TASK.of("acme"), KeySpace.TASK.of("")
-        ('t@acme', 't')
-        """
-        return f"{self}@{tenant}" if tenant else str(self)
-
 
 async def create(request: Request) -> Reply:
     """``POST /v1/decisions``."""
@@ -58,7 +48,7 @@ async def create(request: Request) -> Reply:
     runtime = request.runtime
     key = idempotency_key(request, KeySpace.DECISION)
     digest = digest_of(request.raw) if key is not None else None
-    asked = [request.inside(each.decision_id) for each in body.seen]
+    asked = [each.decision_id for each in body.seen]
     look = await runtime.writer.look_up(keys=[key], refs=(*_own_id(request), *asked))
     known = look.find(key)
     if known is not None:
@@ -68,19 +58,18 @@ async def create(request: Request) -> Reply:
             await known.group.durable()
         if known.archived:
             raise key_archived()
-        return json_reply(decision_view(request, _decision(known.event())))
+        return json_reply(decision_view(_decision(known.event())))
     if body.id is not None:
         check_in_log(runtime, body.id, "id")
-    if body.id is not None and any(row.holds(DecisionMade) for row in look.about(request.inside(body.id))):
+    if body.id is not None and any(row.holds(DecisionMade) for row in look.about(body.id)):
         raise Problem(409, "id_taken", "this decision id is taken", param="id")
     team = _team(request, {each: look.about(each) for each in asked})
     constraints = RoutingConstraints(
         body.task.kind,
         body.eligible,
-        session_of(request, body.session),
+        body.session,
         size=RequestSize(len(body.task.text)),
         token=request.caller.name,
-        tenant=request.caller.tenant,
         tags=request.tags,
         tried=() if team is None else tuple(each.agent for each in team.seen),
     )
@@ -89,7 +78,7 @@ async def create(request: Request) -> Reply:
         record_of(body.task),
         constraints,
         text=body.task.text,
-        decision_id=None if body.id is None else request.inside(body.id),
+        decision_id=None if body.id is None else body.id,
         key=key,
         digest=digest,
         round_id=asked[0] if asked else "",
@@ -100,7 +89,7 @@ async def create(request: Request) -> Reply:
         group = runtime.writer.stage(runtime.writer.stamp(), note, asked[0])
     request.noted |= {"x-bot-orch-decision-id": event.id, "x-bot-orch-agent": event.agent}
     await group.durable()
-    return json_reply(decision_view(request, event))
+    return json_reply(decision_view(event))
 
 
 def _team(request: Request, rows: Mapping[str, Sequence[Row]]) -> Team | None:
@@ -113,9 +102,9 @@ def _team(request: Request, rows: Mapping[str, Sequence[Row]]) -> Team | None:
         raise Problem(422, "invalid_value", message, param="combine")
     seen = []
     for place, each in enumerate(body.seen):
-        known_as, where = request.inside(each.decision_id), f"seen[{place}].decision_id"
+        known_as, where = each.decision_id, f"seen[{place}].decision_id"
         made = next((row.event() for row in rows[known_as] if row.holds(DecisionMade)), None)
-        if not isinstance(made, DecisionMade) or not may_see(request.caller, made.id, made.token):
+        if not isinstance(made, DecisionMade) or not may_see(request.caller, made.token):
             raise Problem(422, "unknown_decision", f"{where}: is not a decision of this caller", param=where)
         if made.action != "ask" or made.id not in request.runtime.ledger.pending:
             message = f"{where}: has accepted an answer, or has its outcome; name decisions that asked an agent"
@@ -127,27 +116,27 @@ def _team(request: Request, rows: Mapping[str, Sequence[Row]]) -> Team | None:
 
 async def explain(request: Request) -> Reply:
     """``GET /v1/decisions/{id}``."""
-    runtime, decision_id = request.runtime, request.inside(request.params["id"])
+    runtime, decision_id = request.runtime, request.params["id"]
     rows = await runtime.writer.about(decision_id)
     made = next((row for row in rows if row.holds(DecisionMade)), None)
     if made is None:
         check_in_log(runtime, decision_id, "id")
         raise _unknown()
     event = _decision(made.event())
-    if not may_see(request.caller, event.id, event.token):
+    if not may_see(request.caller, event.token):
         raise _unknown()
     told = {event.id, event.answers[0].decision_id} if event.action == "accept" else {event.id}
     of_round = [(row, row.event()) for row in await runtime.writer.read(lambda log: rows_of_round(log, event))]
     asked = [each for _, each in of_round]
     return json_reply(
         Explanation(
-            decision=decision_view(request, event),
+            decision=decision_view(event),
             time_us=made.time_us,
             task_id=event.task.id,
             kind=event.task.kind,
-            session=None if event.session is None else request.outside(event.session),
+            session=None if event.session is None else event.session,
             excluded=event.excluded or {},
-            attempts=[attempt_view(request, each) for each in asked if isinstance(each, AttemptEnded)],
+            attempts=[attempt_view(each) for each in asked if isinstance(each, AttemptEnded)],
             outcomes=[
                 _outcome(row, each)
                 for row, each in of_round
@@ -155,29 +144,15 @@ async def explain(request: Request) -> Reply:
             ],
             pending=await awaits_outcome(runtime, rows),
             why=event.decision().explain(),
-            round=[request.outside(each.id) for each in asked if isinstance(each, DecisionMade)],
+            round=[each.id for each in asked if isinstance(each, DecisionMade)],
             steps=steps_in(asked),
         )
     )
 
 
-def may_see(caller: Caller, known_as: str, token: str) -> bool:
-    """Whether a caller may see a request of ``token``: its own requests, or with the scope admin all of its tenant.
-
-    An admin without a tenant sees everything.
-    """
-    if caller.tenant != tenant_of(known_as):
-        return not caller.tenant and "admin" in caller.scopes
+def may_see(caller: Caller, token: str) -> bool:
+    """Whether a caller may see a request of ``token``: its own requests, or with the scope admin all."""
     return "admin" in caller.scopes or caller.name == token
-
-
-def session_of(request: Request, named: str | None) -> str | None:
-    """The session as stored in the log; callers without a tenant cannot use a name reserved for a tenant's sessions."""
-    owner, sep, _ = (named or "").partition(":")
-    if sep and not request.caller.tenant and owner in request.runtime.config.tenants:
-        message = "session: begins like the sessions of a tenant; choose another name"
-        raise Problem(422, "invalid_value", message, param="session")
-    return None if named is None else request.inside(named)
 
 
 def _unknown() -> Problem:
@@ -186,15 +161,15 @@ def _unknown() -> Problem:
     return Problem(404, "unknown_decision", message, param="id")
 
 
-def decision_view(request: Request, event: DecisionMade) -> DecisionView:
-    """A decision as the caller sees it."""
+def decision_view(event: DecisionMade) -> DecisionView:
+    """A decision, for an answer."""
     p = event.column("propensity").tolist()
     none = [0.0] * len(event.agents)
     known = event.columns()
     columns = (known[name].tolist() if name in known else none for name in TERMS)
     terms = zip(event.agents, *columns, strict=True)
     return DecisionView(
-        id=request.outside(event.id),
+        id=event.id,
         agent=event.agent,
         propensity=p[event.agents.index(event.agent)],
         propensities=dict(zip(event.agents, p, strict=True)),
@@ -203,7 +178,7 @@ def decision_view(request: Request, event: DecisionMade) -> DecisionView:
             for agent, e, x, w, a, c, b in terms
         },
         policy=event.policy,
-        state_seq=None if request.caller.tenant else event.state_seq,  # it counts what others have asked for
+        state_seq=event.state_seq,
         by=event.by,
         audit=event.audit,
         audit_probability=event.audit_probability,
@@ -212,11 +187,11 @@ def decision_view(request: Request, event: DecisionMade) -> DecisionView:
     )
 
 
-def attempt_view(request: Request, event: AttemptEnded) -> AttemptView:
-    """An attempt as the caller sees it."""
+def attempt_view(event: AttemptEnded) -> AttemptView:
+    """An attempt, for an answer."""
     return AttemptView(
         agent=event.agent,
-        decision_id=request.outside(event.decision_id),
+        decision_id=event.decision_id,
         number=event.number,
         ending=event.ending,
         elapsed_s=event.elapsed_s,
@@ -235,13 +210,13 @@ def record_of(task: TaskBody) -> TaskRecord:
 
 
 def idempotency_key(request: Request, space: KeySpace) -> str | None:
-    """The ``Idempotency-Key`` header as a key of the log, unique per kind of request, tenant and caller."""
+    """The ``Idempotency-Key`` header as a key of the log, unique per kind of request and caller."""
     header = request.headers.get(b"idempotency-key")
     if header is None:
         return None
     if not 1 <= len(header) <= _LONGEST_KEY:
         raise Problem(400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {_LONGEST_KEY} characters")
-    return f"{space.of(request.caller.tenant)}:{request.caller.name}:{header.decode('latin-1')}"
+    return f"{space}:{request.caller.name}:{header.decode('latin-1')}"
 
 
 def _own_id(request: Request) -> tuple[str, ...]:
@@ -253,7 +228,7 @@ def _own_id(request: Request) -> tuple[str, ...]:
         raise Problem(
             422, "invalid_value", "id: is not a UUID of version 7 in lower case; send one, or leave it out", param="id"
         )
-    return (request.inside(body.id),)
+    return (body.id,)
 
 
 def _decision(event: Event | None) -> DecisionMade:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven, measure_of
-from bot_orch.log.ids import count_of, is_id
+from bot_orch.log.ids import is_id
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
-from bot_orch.service.api.decisions import KeySpace, check_in_log, session_of
+from bot_orch.service.api.decisions import KeySpace, check_in_log
 from bot_orch.service.judging.completions import credited, decision_of_completion
 from bot_orch.service.judging.verdicts import outranks, thumbs_of
 from bot_orch.service.problems import Problem, Reply, json_reply
@@ -22,7 +22,7 @@ from bot_orch.service.storage.groups import Group, Known
 from bot_orch.service.web.endpoint import Request
 from bot_orch.types import Outcome, check_reason
 
-_EARLY = 10_000  # reports of one tenant that wait for their decision
+_EARLY = 10_000  # reports that wait for their decision
 _MOST_CREDITED = 1000
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -51,13 +51,13 @@ async def _credit(request: Request, body: FeedbackRequest) -> SessionView:
     if body.reward is None:
         raise Problem(422, "invalid_value", "reward: is missing; a session is credited with a reward", param="reward")
     runtime, session = request.runtime, body.session or ""
-    found = await credited(runtime, session_of(request, session) or "", body.last or _MOST_CREDITED)
+    found = await credited(runtime, session, body.last or _MOST_CREDITED)
     if not found:
         message = "session: there are no decisions of this session; name it when you ask for decisions"
         raise Problem(404, "unknown_session", message, param="session")
     views = []
     for decision_id in found:
-        own = None if body.id is None else f"{body.id}/{request.outside(decision_id)}"
+        own = None if body.id is None else f"{body.id}/{decision_id}"
         plain = OutcomeReport(decision_id=decision_id, id=own, reward=body.reward)
         view, group = await learn(request, plain)
         await _acknowledge(runtime, view, group)
@@ -73,11 +73,11 @@ async def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
     if body.decision_id and body.completion_id is not None:
         message = "decision_id: stands beside completion_id; leave one of them out"
         raise Problem(422, "invalid_value", message, param="decision_id")
-    decision_id: str | None = request.inside(body.decision_id)
+    decision_id: str | None = body.decision_id
     if body.completion_id is not None:
-        decision_id = await decision_of_completion(request.runtime, body.completion_id, request.caller.tenant)
+        decision_id = await decision_of_completion(request.runtime, body.completion_id)
     elif not is_id(body.decision_id):  # callers have the id of an answer at hand
-        answered = await decision_of_completion(request.runtime, body.decision_id, request.caller.tenant)
+        answered = await decision_of_completion(request.runtime, body.decision_id)
         decision_id = answered or decision_id
     if decision_id is None:
         message = (
@@ -98,10 +98,10 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     check_measure(body.output, "output")
     digest = digest_of(_encoder.encode(body))
     known_as = body.id or feedback_id(ReportSource.CONTENT, digest.hex())
-    key = None if body.id is None else f"{KeySpace.FEEDBACK.of(request.caller.tenant)}:{body.id}"
+    key = None if body.id is None else f"{KeySpace.FEEDBACK}:{body.id}"
     judge = _judge_of(runtime, body)
     known_before = not judge and (body.decision_id in runtime.ledger.pending or _is_second(runtime, body))
-    refs, shown = () if known_before else (body.decision_id,), request.outside(body.decision_id)
+    refs, shown = () if known_before else (body.decision_id,), body.decision_id
     event = _event(body, known_as, judge=judge)
     outcome = None if body.shown else event.outcome()  # raises an error, even if nothing is learned from it
     while True:  # at most three times; nothing may be staged between the last look and staging
@@ -207,7 +207,7 @@ def _repeated(known: Known, decision_id: str, known_as: str) -> FeedbackView:
 
 def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: str) -> _Judgement:
     """How a report about a decision that is not pending counts, given all rows about that decision."""
-    runtime, tenant = request.runtime, request.caller.tenant
+    runtime = request.runtime
     events = [row.event() for row in rows]
     reports = [event for event in events if isinstance(event, FeedbackGiven) and event.effect != "shown"]
     same = next((event for event in reports if event.id == known_as), None)
@@ -227,13 +227,13 @@ def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: 
         return _Judgement("late" if censored and not reports else "revision")
     if not reports:
         check_in_log(runtime, body.decision_id, "decision_id")
-    if not is_id(request.outside(body.decision_id)):
+    if not is_id(body.decision_id):
         message = (
             "decision_id: there is no such decision; a report may come before its decision if the id is a UUID of "
             "version 7 in lower case, which the decision is then asked for with"
         )
         raise Problem(404, "unknown_decision", message, param="decision_id")
-    if count_of(tenant, runtime.ledger.router.early) >= _EARLY:
+    if len(runtime.ledger.router.early) >= _EARLY:
         raise Problem(
             429,
             "too_much_early",

@@ -26,8 +26,6 @@ async def _create(request: Request) -> Reply:
     if body.name in names:
         message = f"name: {body.name!r} is taken; rotate that key, or choose another name"
         raise Problem(409, "name_taken", message, param="name")
-    if body.tenant is not None and body.tenant not in config.tenants:
-        raise Problem(422, "unknown_tenant", "tenant: is not one of the configuration's tenants", param="tenant")
     if body.router is not None and body.router not in {*request.runtime.peers, config.name}:
         raise Problem(422, "unknown_router", "router: there is no such router; see /v1/routers", param="router")
     document = {
@@ -35,7 +33,6 @@ async def _create(request: Request) -> Reply:
         "scopes": list(body.scopes),
         "tags": list(body.tags),
         "router": body.router,
-        "tenant": body.tenant,
         "expires_us": None if body.days is None else now_us + round(body.days * _DAY_US),
     }
     return await _issue(request, document)
@@ -49,7 +46,7 @@ async def _list(request: Request) -> Reply:
 async def _rotate(request: Request) -> Reply:
     """``POST /v1/admin/keys/{id}/rotate``: a new key with the same rights; the old one works for a day."""
     digest, key = _one(request)
-    document = {name: key.get(name) for name in ("name", "scopes", "tags", "router", "tenant", "expires_us")}
+    document = {name: key.get(name) for name in ("name", "scopes", "tags", "router", "expires_us")}
     return await _issue(request, document, replaces=digest)
 
 
@@ -64,7 +61,7 @@ async def _whose(request: Request) -> Reply:
     """``GET /v1/key``: the rights of the token that asks."""
     caller = request.caller
     found = {"name": caller.name, "scopes": sorted(caller.scopes), "tags": caller.tags, "router": caller.router}
-    return json_reply({**found, "tenant": caller.tenant or None})
+    return json_reply(found)
 
 
 async def _issue(request: Request, document: Mapping[str, Any], replaces: str = "") -> Reply:
@@ -138,6 +135,5 @@ KEY_ROUTES: tuple[RouteSpec, ...] = (
         summary="The rights of this token",
         answer=dict[str, Any],
         everywhere=True,
-        tenants=True,
     ),
 )

@@ -61,7 +61,7 @@ async def listing(request: Request) -> Reply:
 
 async def show(request: Request) -> Reply:
     """``GET /v1/queue/{id}``."""
-    return json_reply(await show_ticket(queue_of(request.runtime), request.inside(request.params["id"]), _who(request)))
+    return json_reply(await show_ticket(queue_of(request.runtime), request.params["id"], _who(request)))
 
 
 def acting(action: Action) -> Handler:
@@ -72,7 +72,7 @@ def acting(action: Action) -> Handler:
         reply, number = None, getattr(body, "claim", None)
         if isinstance(body, AnswerBody):
             reply = PersonReply(body.action, body.text, body.reason, draft=body.draft)
-        named = request.inside(request.params.get("id", ""))
+        named = request.params.get("id", "")
         ticket_id = await perform(queue, action, named, who=who, number=number, reply=reply)
         return json_reply(await show_ticket(queue, ticket_id, who))
 
@@ -82,7 +82,7 @@ def acting(action: Action) -> Handler:
 async def draft(request: Request) -> Reply:
     """``POST /v1/queue/{id}/drafts``."""
     queue, body = queue_of(request.runtime), request.body
-    ticket = find_ticket(queue, request.inside(request.params["id"]))
+    ticket = find_ticket(queue, request.params["id"])
     try:
         await queue.add_draft(ticket.id, body.agent, body.text)
     except QueueError as error:
@@ -91,7 +91,7 @@ async def draft(request: Request) -> Reply:
 
 
 def _who(request: Request) -> Person:
-    return person(request.caller.name, request.caller.scopes, request.caller.tenant)
+    return person(request.caller.name, request.caller.scopes)
 
 
 _ONE = "/v1/queue/{id}"

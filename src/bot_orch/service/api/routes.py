@@ -94,11 +94,10 @@ ROUTES: tuple[RouteSpec, ...] = (
         "/v1/spend",
         views.spending,
         scope="admin",
-        summary="What was spent, by token, tenant, tag, agent or day",
+        summary="What was spent, by token, tag, agent or day",
         answer=bodies.SpendView,
         statuses=(200, 422),
         query=("by", "from", "to"),
-        tenants=True,
     ),
     RouteSpec(
         "GET",

@@ -12,7 +12,7 @@ import msgspec
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.core.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted
-from bot_orch.log.ids import count_of, outside, tenant_of, time_ordered_id
+from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.log import Wanted
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.api.decisions import (
@@ -23,7 +23,6 @@ from bot_orch.service.api.decisions import (
     key_archived,
     may_see,
     record_of,
-    session_of,
 )
 from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
@@ -35,7 +34,7 @@ from bot_orch.service.storage.groups import Known
 from bot_orch.service.web.endpoint import Request
 
 _log = logging.getLogger("bot_orch.tasks")
-_OPEN_TASKS = 10_000  # of one tenant
+_OPEN_TASKS = 10_000
 
 
 async def create(request: Request) -> Reply:
@@ -47,12 +46,12 @@ async def create(request: Request) -> Reply:
     known = (await runtime.writer.look_up(keys=[key])).find(key)
     if known is not None:
         return await _known(request, known, digest)
-    if count_of(request.caller.tenant, runtime.ledger.tasks) >= _OPEN_TASKS:
+    if len(runtime.ledger.tasks) >= _OPEN_TASKS:
         raise Problem(429, "too_many_tasks", "too many tasks are open", headers={"retry-after": "5"})
     writer = runtime.writer
     plan, time_us = _plan(request), writer.stamp()
     submitted = TaskSubmitted(
-        request.inside(time_ordered_id(time_us)),
+        time_ordered_id(time_us),
         record_of(body.task),
         msgspec.json.encode(plan if body.background else {}).decode(),  # other rounds are not continued
         body.background,
@@ -65,7 +64,7 @@ async def create(request: Request) -> Reply:
     if body.background:
         await group.durable()
         _start(runtime, submitted, round_)
-        return json_reply(_running(request, submitted, time_us), 202)
+        return json_reply(_running(submitted, time_us), 202)
     try:
         await _finish(runtime, submitted, round_)
     finally:
@@ -75,7 +74,7 @@ async def create(request: Request) -> Reply:
 
 async def show(request: Request) -> Reply:
     """``GET /v1/tasks/{id}``."""
-    return json_reply(await _view(request, request.inside(request.params["id"]), check=True))
+    return json_reply(await _view(request, request.params["id"], check=True))
 
 
 async def resume(runtime: Runtime) -> None:
@@ -105,7 +104,7 @@ def _plan(request: Request) -> dict[str, Any]:
     return {
         "text": body.task.text,
         "eligible": body.eligible,
-        "session": session_of(request, body.session),
+        "session": body.session,
         "params": body.params,
         **({"tags": tags} if tags else {}),
     }
@@ -121,7 +120,6 @@ def _round(runtime: Runtime, submitted: TaskSubmitted, plan: dict[str, Any]) -> 
         size=(size := size_of(plan["params"], text=text)),
         calls=True,
         token=submitted.token,
-        tenant=tenant_of(submitted.id),
         tags=tuple(plan.get("tags", ())),
         needs=needs_of("chat", size, params=plan["params"]),
     )
@@ -138,7 +136,7 @@ def _round(runtime: Runtime, submitted: TaskSubmitted, plan: dict[str, Any]) -> 
 
 
 def _with_id(record: TaskRecord, task_id: str) -> TaskRecord:
-    return record if record.id else record._replace(id=outside(task_id))
+    return record if record.id else record._replace(id=task_id)
 
 
 def _start(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
@@ -211,35 +209,35 @@ async def _view(request: Request, task_id: str, *, check: bool = False) -> TaskV
     submitted = next((event for event in events if isinstance(event, TaskSubmitted)), None)
     if submitted is None:
         check_in_log(request.runtime, task_id, "id")
-    if submitted is None or (check and not may_see(request.caller, submitted.id, submitted.token)):
+    if submitted is None or (check and not may_see(request.caller, submitted.token)):
         message = "there is no such task of this token; use the id that was answered, or a token with the scope admin"
         raise Problem(404, "unknown_task", message, param="id")
     ended = next((event for event in events if isinstance(event, TaskEnded)), None)
     record, begun_us = submitted.task, rows[0].time_us
     if ended is None:
-        return _running(request, submitted, begun_us)
+        return _running(submitted, begun_us)
     return TaskView(
-        id=request.outside(task_id),
+        id=task_id,
         status=ended.status,
         task_id=record.id,
         kind=record.kind,
         submitted_us=begun_us,
         ended_us=rows[-1].time_us,
-        decisions=[request.outside(each) for each in ended.decisions],
+        decisions=list(ended.decisions),
         agent=ended.agent,
-        decision_id=request.outside(ended.decision_id),
+        decision_id=ended.decision_id,
         output=ended.output,
         error=ended.error,
         attempts=await _attempts(request, ended.decisions),
     )
 
 
-def _running(request: Request, submitted: TaskSubmitted, begun_us: int) -> TaskView:
-    record, known_as = submitted.task, request.outside(submitted.id)
-    return TaskView(id=known_as, status="running", task_id=record.id, kind=record.kind, submitted_us=begun_us)
+def _running(submitted: TaskSubmitted, begun_us: int) -> TaskView:
+    record = submitted.task
+    return TaskView(id=submitted.id, status="running", task_id=record.id, kind=record.kind, submitted_us=begun_us)
 
 
 async def _attempts(request: Request, decisions: Sequence[str]) -> list[AttemptView]:
     found = await request.runtime.writer.read(lambda log: log.look_up(Wanted(refs=tuple(decisions))))
     events = [row.event() for decision_id in decisions for row in found.refs[decision_id]]
-    return [attempt_view(request, event) for event in events if isinstance(event, AttemptEnded)]
+    return [attempt_view(event) for event in events if isinstance(event, AttemptEnded)]

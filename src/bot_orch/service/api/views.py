@@ -35,7 +35,7 @@ _VIEWS = msgspec.json.Decoder(list[RouterView])
 
 
 async def spending(request: Request) -> Reply:
-    """``GET /v1/spend?by=token|tenant|tag|agent|day&from=&to=``."""
+    """``GET /v1/spend?by=token|tag|agent|day&from=&to=``."""
     query, writer = request.query, request.runtime.writer
     by = query.get("by") or "token"
     if by not in SPEND_KEYS:
@@ -43,16 +43,15 @@ async def spending(request: Request) -> Reply:
     from_us = time_of(query["from"], "from") if query.get("from") else 0
     to_us = time_of(query["to"], "to") if query.get("to") else writer.now_us() + 1
     await writer.barrier()
-    only, key = request.caller.tenant or None, cast(SpendKey, by)
-    view = await asyncio.to_thread(_spent, writer.log, key, from_us=from_us, to_us=to_us, tenant=only)
+    view = await asyncio.to_thread(_spent, writer.log, cast(SpendKey, by), from_us=from_us, to_us=to_us)
     return json_reply(view)
 
 
-def _spent(log: Log, by: SpendKey, *, from_us: int, to_us: int, tenant: str | None) -> SpendView:
+def _spent(log: Log, by: SpendKey, *, from_us: int, to_us: int) -> SpendView:
     """Sum the spending; tags need two passes, because a dollar may appear in several lines."""
     span = {"from_us": from_us, "to_us": to_us}
-    lines = spent(log, by, **span, tenant=tenant)
-    total = total_usd(log, **span, tenant=tenant) if by == "tag" else sum(line.cost_usd for line in lines)
+    lines = spent(log, by, **span)
+    total = total_usd(log, **span) if by == "tag" else sum(line.cost_usd for line in lines)
     return SpendView(
         by=by,
         from_=_iso(from_us),
@@ -81,16 +80,14 @@ async def objective(request: Request) -> Reply:
         for each in router.settings.constraints
     ]
     now_us = runtime.writer.now_us()
-    used = None if request.caller.tenant else budget_use(settings.budget, runtime.ledger, runtime.guards, now_us)
+    used = budget_use(settings.budget, runtime.ledger, runtime.guards, now_us)
     return json_reply(
         ObjectiveView(
             weights=asdict(router.settings.weights),
             minimise=settings.minimise,
             limits=limits,
             expected=router.expected_usage(),
-            spent_last_day_usd=None
-            if request.caller.tenant  # others spend, too
-            else runtime.ledger.spending.recent(now_us, 86_400.0),
+            spent_last_day_usd=runtime.ledger.spending.recent(now_us, 86_400.0),
             usd_per_day=settings.subject_to.usd_per_day,
             budget=None if used is None else BudgetView(**asdict(used)),
             certificate=_certificate(router),
@@ -112,7 +109,7 @@ async def routers(request: Request) -> Reply:
     every = runtime.peers or {runtime.config.name: runtime}
     default = next(iter(every))
     here = {name: each for name, each in every.items() if not (each.away and alone(request.headers))}
-    views = {name: _view(name, each, default=name == default, counts=not caller.tenant) for name, each in here.items()}
+    views = {name: _view(name, each, default=name == default) for name, each in here.items()}
     if runtime.forwarder is not None and not alone(request.headers):
         for said in await runtime.forwarder.ask("GET", request.path, request.headers):
             if said.status == 200:
@@ -120,8 +117,7 @@ async def routers(request: Request) -> Reply:
     return json_reply([view for name, view in views.items() if caller.may_use(name)])
 
 
-def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> RouterView:
-    """One router, without the use by others if the caller is a tenant."""
+def _view(name: str, runtime: Runtime, *, default: bool) -> RouterView:
     several, loaded = bool(runtime.peers), runtime.loaded
     return RouterView(
         name=name,
@@ -130,7 +126,7 @@ def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> Router
         model=f"auto:{name}" if several else "auto",
         agents=[agent.id for agent in runtime.config.agents],
         ready=runtime.ready,
-        decisions=None if not counts else runtime.ledger.router.rounds if loaded else 0,
-        pending=None if not counts else len(runtime.ledger.pending) if loaded else 0,
-        process=process_name() if counts and runtime.forwarder is not None and not runtime.away else None,
+        decisions=runtime.ledger.router.rounds if loaded else 0,
+        pending=len(runtime.ledger.pending) if loaded else 0,
+        process=process_name() if runtime.forwarder is not None and not runtime.away else None,
     )

@@ -124,9 +124,8 @@ class RoundServer:
         headers: dict[str, str] = {}
         try:
             await runtime.loaded_soon()
-            runtime.check_loaded(brief=bool(begin.chat.constraints.tenant))
-            asker, shared = begin.chat.constraints, begin.shared_limits
-            headers = runtime.admit(asker.tenant, asker.token, begin.limits, shared=shared)
+            runtime.check_loaded()
+            headers = runtime.admit(begin.chat.constraints.token, begin.limits)
             await self._run(runtime, begin, carrier, headers=headers)
         except Exception as error:
             problem = problem_of(error)

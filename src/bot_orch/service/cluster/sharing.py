@@ -1,4 +1,4 @@
-"""Limits of tokens and tenants across processes: each sends the others the usage of its routers.
+"""Limits of tokens across processes: each sends the others the usage of its routers.
 
 A change is sent at once, and then at most twenty times a second; everything is sent every few seconds, in case
 something was lost, and whenever a process asks for it, because it has just started. In between a process may admit a

@@ -51,7 +51,6 @@ class Begin(_Message, frozen=True):
     stream: bool
     endpoint: str
     limits: TokenLimitsConfig | None
-    shared_limits: TokenLimitsConfig | None
     messages: list[dict[str, Any]]
     params: dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -14,15 +14,13 @@ import msgspec
 from msgspec import inspect
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.log.ids import TENANT
 from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.connect import split
-from bot_orch.service.config.settings import AgentConfig, Config, TenantConfig
+from bot_orch.service.config.settings import AgentConfig, Config
 
 #: Where all settings are, with or without the documentation.
 SEE_SETTINGS = "see the settings in: bot-orch validate --schema"
 
-_RESERVED = ("session", "user", "conversation")  # other ids in the log begin like that
 _SHORTEST_S = 3600.0
 _ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -46,7 +44,6 @@ def check_config(config: Config) -> None:
         if token.router is not None and token.router not in parts:
             remedy = f"choose from {', '.join(parts)}"
             raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
-    _check_tenants(config, parts)
     _check_retention(config)
     _check_databases(config, parts)
 
@@ -74,7 +71,6 @@ def _check_retention(config: Config) -> None:
 def _dollar_windows(config: Config) -> Iterator[tuple[float, str]]:
     """The windows of dollar limits in seconds, and their owners."""
     limits = {f"config.tokens[{index}].limits": each.limits for index, each in enumerate(config.tokens)}
-    limits |= {f"config.tenants.{name}.limits": each.limits for name, each in config.tenants.items()}
     yield from ((each.window_s, where) for where, each in limits.items() if each is not None and each.usd is not None)
 
 
@@ -88,40 +84,6 @@ def _check_databases(config: Config, parts: Mapping[str, Config]) -> None:
         if "://" in config.database and split(part.database)[:3] != split(config.database)[:3]:
             remedy = "leave it out, or name another stream of that database"
             raise InvalidInputError(where, "is not the database of the default router", remedy)
-
-
-def _check_tenants(config: Config, routers: Collection[str]) -> None:
-    known, choice = config.tenants, ", ".join(routers)
-    for name, tenant in known.items():
-        where = f"config.tenants.{name}"
-        if not re.fullmatch(TENANT, name) or name in _RESERVED or name.startswith("audit-"):
-            remedy = f"use letters a to z, digits, - and _, not {', '.join(_RESERVED)} or audit-..."
-            raise InvalidInputError(where, "is not a name", remedy)
-        if tenant.router is not None and tenant.router not in routers:
-            raise InvalidInputError(f"{where}.router", f"{tenant.router!r} is not a router", f"choose from {choice}")
-        taken = {each.router for each in known.values()}
-        if tenant.router is None and config.name in taken:
-            problem = f"is missing, and the default router {config.name!r} is that of another tenant"
-            raise InvalidInputError(f"{where}.router", problem, f"choose from {choice}")
-    for index, token in enumerate(config.tokens):
-        where = f"config.tokens[{index}]"
-        if token.tenant is None:
-            continue
-        if token.tenant not in known:
-            near = difflib.get_close_matches(token.tenant, known, 1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"add it under tenants: {{{token.tenant}: {{}}}}"
-            raise InvalidInputError(f"{where}.tenant", f"{token.tenant!r} is not a tenant", remedy)
-        own, others = known[token.tenant].router, taken_by_others(known, token.tenant)
-        allowed = [each for each in routers if (each == own if own is not None else each not in others)]
-        if token.router is not None and token.router not in allowed:
-            remedy = f"choose from {', '.join(allowed)}"
-            raise InvalidInputError(f"{where}.router", f"{token.router!r} is not for the tenant", remedy)
-
-
-def taken_by_others(tenants: Mapping[str, TenantConfig], tenant: str) -> frozenset[str]:
-    """Routers reserved for other tenants, which this one may not use."""
-    taken = {each.router for each in tenants.values() if each.router is not None}
-    return frozenset(taken - {tenants[tenant].router})
 
 
 @contextmanager

@@ -16,6 +16,8 @@ _INSTEAD = {
     "guardrails": "check requests in the application or a proxy in front; name a judge in router.checks for answers",
     "model_list": "list the models under agents, as bot-orch quickstart shows",
     "router.pass_on": "remove it: content filters are passed on, long contexts unless another agent has a longer one",
+    "tenants": "remove it; run one service for each application, each with its own file and log",
+    "tokens.tenant": "remove it; run one service for each application, each with its own file and log",
     "webhooks": "remove it; load deploy/helm/bot-orch/alerts.yaml in Prometheus, and let Alertmanager notify",
 }
 

@@ -34,7 +34,6 @@ __all__ = [
     "RouterPartConfig",
     "RuleConfig",
     "SubjectToConfig",
-    "TenantConfig",
     "TokenConfig",
     "TokenLimitsConfig",
     "TracesConfig",
@@ -87,17 +86,6 @@ class TokenConfig(_Part, frozen=True, kw_only=True):
     limits: Annotated[TokenLimitsConfig | None, _is("What the token may use.")] = None
     tags: Annotated[tuple[Tag, ...], _is("Tags of all its decisions, for reports of spending.")] = ()
     router: Annotated[str | None, _is("The only router that the token is for.")] = None
-    tenant: Annotated[
-        str | None, _is("The tenant of the token, one of `tenants`; it sees and changes only what is that tenant's.")
-    ] = None
-
-
-class TenantConfig(_Part, frozen=True, kw_only=True):
-    """An application among others: its tokens share ``limits``, ``tags`` and ids, and see nothing of other tenants."""
-
-    limits: Annotated[TokenLimitsConfig | None, _is("What its tokens may use together.")] = None
-    tags: Annotated[tuple[Tag, ...], _is("Tags of all its decisions.")] = ()
-    router: Annotated[str | None, _is("A router for it alone; without one it shares the others.")] = None
 
 
 class BudgetConfig(_Part, frozen=True, kw_only=True):
@@ -472,7 +460,6 @@ class Config(_Part, frozen=True, kw_only=True):
     database: Annotated[str, _is("A file next to this one, `:memory:`, or `postgresql://...`.")] = "bot-orch.sqlite"
     listen: Annotated[ListenConfig, _is("Where to listen.")] = ListenConfig()
     tokens: Annotated[tuple[TokenConfig, ...], _is("Who may call.")] = ()
-    tenants: Annotated[dict[str, TenantConfig], _is("Applications apart from each other, by name.")] = {}
     router: Annotated[RouterConfig, _is("The default router.")] = RouterConfig()
     judges: Annotated[tuple[JudgeConfig, ...], _is("Judges of answers, the highest rank first.")] = ()
     audit: Annotated[AuditConfig | None, _is("Audits of judges.")] = None

@@ -87,7 +87,7 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
                 failed=round(sums["failed"][index]),
                 ended=round(sums["ended"][index]),
                 diverted=round(sums["diverted"][index]),
-                calls="" if state is None or timeline.tenant else f"{state.in_flight} / {state.concurrency}",
+                calls="" if state is None else f"{state.in_flight} / {state.concurrency}",
                 cost_usd=sums["cost_usd"][index],
                 rollout=_rollout(runtime, name, caps),
             )

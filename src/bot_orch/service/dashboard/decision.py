@@ -19,7 +19,7 @@ from bot_orch.service.web.terms import number, terms_table
 
 async def decision_page(request: Request) -> Reply:
     """``GET /decisions/{id}``."""
-    runtime, decision_id = request.runtime, request.inside(request.params["id"])
+    runtime, decision_id = request.runtime, request.params["id"]
     rows = await runtime.writer.about(decision_id)
     events = [(row, row.event()) for row in rows]
     made = next(((row, event) for row, event in events if isinstance(event, DecisionMade)), None)
@@ -30,7 +30,7 @@ async def decision_page(request: Request) -> Reply:
     why = why_view(event)
     body = render(
         "decision.html",
-        id=request.outside(event.id),
+        id=event.id,
         agent=event.agent,
         propensity=number(why.propensity),
         by="the policy" if event.by == "policy" else f"a rule ({event.by})",
@@ -39,7 +39,7 @@ async def decision_page(request: Request) -> Reply:
         at=f"{moment(row.time_us, runtime.writer.now_us())} UTC",
         task=event.task.id or "–",
         kind=_kind(event.task.kind, found_kind(runtime.ledger.router, event.given())),
-        state_seq="–" if request.caller.tenant else event.state_seq,
+        state_seq=event.state_seq,
         terms=terms_table(why, event.agent),
         steps=_steps([each for _, each in told]),
         history=_history(told, runtime.writer.now_us()),

@@ -8,8 +8,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven
-from bot_orch.log.archive import first_since
-from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 from bot_orch.service.dashboard.timeline import Recent, outcome_words
 
@@ -26,16 +24,13 @@ class DecisionPage(NamedTuple):
 
 
 def decisions_page(
-    log: Log, count: int, *, before: int | None = None, after: int | None = None, kind: str = "", tenant: str = ""
+    log: Log, count: int, *, before: int | None = None, after: int | None = None, kind: str = ""
 ) -> DecisionPage:
     """The ``count`` decisions (of one kind of tasks) next to a number in the log, by default the newest.
 
-    A tenant gets its own decisions; its numbers are times, so that they do not tell what others do. A
-    bounded number of rows is read, so that a long stretch without decisions cannot hold up the service.
+    A bounded number of rows is read, so that a long stretch without decisions cannot hold up the service.
     """
-    end, wanted = log.last()[0] + 1, _Wanted(kind, tenant)
-    if tenant:
-        before, after = (None if each is None else first_since(log, each) for each in (before, after))
+    end, wanted = log.last()[0] + 1, _Wanted(kind)
     if after is not None:
         found = _after(log, after, count, wanted=wanted)
         if len(found) < count:  # fill up the newest page
@@ -45,28 +40,23 @@ def decisions_page(
     if not found:
         return DecisionPage([], None, None)
     oldest, newest = found[0], found[-1]
-    newer = _number(newest, tenant) if _after(log, newest.seq, 1, wanted=wanted) else None
-    older = _number(oldest, tenant) if _before(log, oldest.seq, 1, wanted=wanted) else None
+    newer = newest.seq if _after(log, newest.seq, 1, wanted=wanted) else None
+    older = oldest.seq if _before(log, oldest.seq, 1, wanted=wanted) else None
     return DecisionPage([_entry(log, row) for row in reversed(found)], newer, older)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Filter of decisions by kind and tenant; empty means all."""
+    """Filter of decisions by kind; empty means all."""
 
     kind: str
-    tenant: str
 
     def has(self, row: Row) -> bool:
         """Whether a row is a matching decision; it is decoded only if needed."""
-        if not row.holds(DecisionMade) or self.tenant not in ("", tenant_of(row.ref)):
+        if not row.holds(DecisionMade):
             return False
         event = row.event() if self.kind else None
         return not self.kind or (isinstance(event, DecisionMade) and event.task.kind == self.kind)
-
-
-def _number(row: Row, tenant: str) -> int:
-    return row.time_us if tenant else row.seq
 
 
 def _before(log: Log, seq: int, count: int, *, wanted: _Wanted) -> list[Row]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bot_orch.evaluation.savings import dollars
-from bot_orch.log.ids import outside, tenant_of
 from bot_orch.service.dashboard.agents import AgentRow, swatch
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import complete
@@ -26,7 +25,7 @@ _TILE = '<div class="tile"><dt>{name}</dt><dd>{value}<small>{unit}</small></dd><
 def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, timeline: Timeline) -> Safe:
     """Key figures at the top of the page; counts cover the whole log, means the range.
 
-    For one kind of tasks all figures are those of the range and of this kind; a tenant's are its own.
+    For one kind of tasks all figures are those of the range and of this kind.
     """
     made = float(view.total("decisions").sum())
     rewards = float(view.total("rewarded").sum())
@@ -41,16 +40,13 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
     if timeline.partial:
         spent, when = float(view.total("cost_usd").sum()), "in this range"
         count, told, due = f"{made:,.0f}", f"of {timeline.kind}, in this range", timeline.due
-    if timeline.tenant and not timeline.kind:
-        count, told = f"{reader.decisions:,}", f"{made:,.0f} in this range"
-    at = "" if timeline.tenant else f"event {runtime.ledger.seq:,}"
     tiles: list[tuple[str, str, str]] = [
         ("Decisions", count, told),
         ("Mean reward", "–" if mean is None else number(mean, 2), "in this range"),
         ("Regret", *_regret(timeline, view)),
         ("Spent", f"${dollars(spent)}", when),
         ("For people", str(waiting), f"oldest {oldest}" if waiting else "nobody waits"),
-        ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or at),
+        ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or f"event {runtime.ledger.seq:,}"),
     ]
     if rounds := float(view.total("rounds").sum()):
         tiles.append(("Asked again", *_asked_again(view, rounds)))
@@ -79,12 +75,7 @@ def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
 def _queue(runtime: Runtime, timeline: Timeline) -> tuple[int, str]:
     if not isinstance(runtime.queue, QueueService):
         return 0, ""
-    kind, tenant = timeline.kind, timeline.tenant
-    live = [
-        ticket
-        for ticket in runtime.queue.state.live()
-        if kind in ("", ticket.kind) and tenant in ("", tenant_of(ticket.id))
-    ]
+    live = [ticket for ticket in runtime.queue.state.live() if timeline.kind in ("", ticket.kind)]
     if not live:
         return 0, ""
     age_s = (runtime.writer.now_us() - min(ticket.opened_us for ticket in live)) / 1e6
@@ -99,18 +90,18 @@ _DECISION = (
 _NO_DECISION = Safe('<tr><td colspan="6" class="muted">No decisions yet.</td></tr>')
 
 
-def decisions_part(entries: Iterable[Recent], agents: tuple[str, ...], now_us: int, *, tenant: str = "") -> Safe:
-    """Rows of a table of decisions, with ids as seen by a tenant."""
-    return join(_decision(entry, agents, now_us, tenant=tenant) for entry in entries) or _NO_DECISION
+def decisions_part(entries: Iterable[Recent], agents: tuple[str, ...], now_us: int) -> Safe:
+    """Rows of a table of decisions."""
+    return join(_decision(entry, agents, now_us) for entry in entries) or _NO_DECISION
 
 
-def _decision(entry: Recent, agents: tuple[str, ...], now_us: int, *, tenant: str) -> Safe:
+def _decision(entry: Recent, agents: tuple[str, ...], now_us: int) -> Safe:
     task = entry.task if len(entry.task) <= _LONGEST_TASK else entry.task[: _LONGEST_TASK - 1] + "…"
     return html(
         _DECISION,
         at=moment(entry.time_us, now_us),
-        id=outside(entry.id, tenant),
-        task=task or outside(entry.id)[:8],
+        id=entry.id,
+        task=task or entry.id[:8],
         swatch=swatch(agents.index(entry.agent) if entry.agent in agents else None),
         agent=entry.agent,
         p=number(entry.propensity, 2),
@@ -132,7 +123,7 @@ _BUDGET = '<li><span class="state bad">budget</span> ${spent} of ${limit} are sp
 def alarms_part(runtime: Runtime, timeline: Timeline, rows: Iterable[AgentRow], now_us: int) -> Safe:
     """A budget that is used up, agents with calls diverted by load in the range, and drift alarms."""
     load = [html(_LOAD, n=f"{row.diverted:,}", agent=row.agent) for row in rows if row.diverted]
-    used = None if timeline.tenant else _used(runtime)
+    used = _used(runtime)
     if used is not None and used.decides == "exhausted":
         does = {"refuse": "requests are refused", "cheapest": "the cheapest agent serves", "warn": "nothing is stopped"}
         what = does[runtime.config.router.budget.on_exhausted]

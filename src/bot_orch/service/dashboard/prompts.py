@@ -19,7 +19,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Difference
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.evaluation.savings import ServedRequests, compare, dollars
-from bot_orch.log.ids import outside
 from bot_orch.service.dashboard.agents import swatch
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.terms import number
@@ -133,7 +132,7 @@ def _row(row: PromptKind, label: str) -> Safe:
         agents.append(html(_AGENT, swatch=swatch(None), agent=f"{len(rest)} more", share=f"{_percent(rest)} %"))
     return html(
         _ROW,
-        example=outside(row.example),
+        example=row.example,
         name="Rare kinds" if row.kind is None else f"Kind {row.kind}",
         requests=f"{row.requests:,}",
         agents=join(agents),

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from itertools import islice
 
 from bot_orch.core.events import DecisionMade
-from bot_orch.log.ids import tenant_of
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime
 
@@ -21,20 +20,19 @@ _KINDS_KEPT = 3
 class TimelineReader:
     """Maintains a timeline of the newest events and counts all decisions of the log.
 
-    Kinds of tasks that were last viewed have timelines of their own. With a ``tenant`` it reads that tenant's events
-    alone and withholds numbers of the whole log.
+    Kinds of tasks that were last viewed have timelines of their own.
 
     Each look reads a bounded number of rows. Under heavy traffic the timeline skips rows instead of falling behind;
     ``skipped`` counts them.
     """
 
-    def __init__(self, runtime: Runtime, tenant: str = "") -> None:
-        self._runtime, self.tenant = runtime, tenant
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._reading = asyncio.Lock()
         self._counted_seq = 0
         self._last = 0
         self._kinds: dict[str, Timeline] = {}
-        self.timeline = Timeline((), tenant=tenant)
+        self.timeline = Timeline(())
         self.decisions = 0
         self.skipped = 0
 
@@ -63,7 +61,7 @@ class TimelineReader:
 
     def _begin(self, kind: str = "") -> Timeline:
         begin = max(0, self._last - _HISTORY)
-        return Timeline(self._runtime.ledger.router.agents, kind, tenant=self.tenant, seq=begin)
+        return Timeline(self._runtime.ledger.router.agents, kind, seq=begin)
 
     def _skip(self, found: Timeline) -> None:
         """Skip rows if there are too many to catch up with."""
@@ -85,8 +83,6 @@ class TimelineReader:
     def progress_of(self, timeline: Timeline) -> str:
         """The same for the timeline of a kind."""
         left = max(self._last - timeline.seq, self._last - self._counted_seq)
-        if self.tenant:
-            return "reading" if left > 0 else "some were skipped" if self.skipped else ""
         if left > 0:
             return f"reading {left:,} events"
         return f"{self.skipped:,} events skipped" if self.skipped else ""
@@ -97,7 +93,7 @@ class TimelineReader:
             self._take(found)
         for row in islice(self._runtime.writer.log.read(self._counted_seq), _COUNTED_AT_ONCE):
             self._counted_seq = row.seq
-            self.decisions += row.holds(DecisionMade) and self.tenant in ("", tenant_of(row.ref))
+            self.decisions += row.holds(DecisionMade)
 
     def _take(self, timeline: Timeline) -> None:
         for row in islice(self._runtime.writer.log.read(timeline.seq), _AT_ONCE):

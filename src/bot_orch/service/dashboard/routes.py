@@ -53,7 +53,7 @@ class _Look:
 
 
 def dashboard_pages(site: Site) -> list[BaseRoute]:
-    """The operator's pages, for tokens with the scope ``admin``; a tenant's pages show only its own data."""
+    """The operator's pages, for tokens with the scope ``admin``."""
     pages = _Dashboard(site)
     shown = {
         "/": pages.index,
@@ -63,13 +63,13 @@ def dashboard_pages(site: Site) -> list[BaseRoute]:
         "/decisions": pages.decisions,
         "/decisions/{id}": decision_page,
     }
-    return [page(site, handler, path, scope="admin", tenants=True) for path, handler in shown.items()]
+    return [page(site, handler, path, scope="admin") for path, handler in shown.items()]
 
 
 class _Dashboard:
     def __init__(self, site: Site) -> None:
         self._runtime = site.runtime
-        self._readers: dict[str, TimelineReader] = {}  # by tenant
+        self._reader = TimelineReader(site.runtime)
         self._savings = SavingsCards(site.runtime)
 
     async def index(self, request: Request) -> Reply:
@@ -119,43 +119,38 @@ class _Dashboard:
         """``GET /decisions``: a page of decisions before or after a number of the log."""
         log, now_us = self._runtime.writer.log, self._runtime.writer.now_us()
         before, after, kind = _seq(request, "before"), _seq(request, "after"), request.query.get("kind", "")
-        tenant, reader = request.caller.tenant, self._reader(request.caller)
-        look = partial(decisions_page, log, _PER_PAGE, before=before, after=after, kind=kind, tenant=tenant)
+        look = partial(decisions_page, log, _PER_PAGE, before=before, after=after, kind=kind)
         found = await asyncio.to_thread(look)
-        timeline = await reader.advance()
+        timeline = await self._reader.advance()
         body = render(
             "decisions.html",
-            total=f"{reader.decisions:,}",
-            rows=decisions_part(found.entries, timeline.agents, now_us, tenant=tenant),
+            total=f"{self._reader.decisions:,}",
+            rows=decisions_part(found.entries, timeline.agents, now_us),
             pager=_pager(found, kind),
             kind=html(' · of the kind <b>{kind}</b>, <a href="/decisions">all</a>', kind=kind) if kind else "",
         )
         return document("Decisions", body, here="/decisions", caller=request.caller)
 
     async def _look(self, request: Request, shown: TimeRange) -> _Look:
-        now_us, query, reader = self._runtime.writer.now_us(), _query(request), self._reader(request.caller)
+        now_us, query, reader = self._runtime.writer.now_us(), _query(request), self._reader
         async with reader.current(query.get("kind", "")) as timeline:
             every = reader.timeline.series.view(shown.from_us, shown.to_us)
             kinds = kind_counts(every.kinds())
             view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
             agents = agent_rows(self._runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
-            savings, prompts = (Safe(""), Safe("")) if timeline.tenant else await self._savings.parts()
+            savings, prompts = await self._savings.parts()
             parts = {
                 "tiles": tiles_part(self._runtime, reader, view, timeline=timeline),
                 "kinds": kinds_part(kinds, query),
                 "agents": agents_part(agents, request.query.get("sort", "")),
-                "recent": decisions_part(newest, timeline.agents, now_us, tenant=timeline.tenant),
+                "recent": decisions_part(newest, timeline.agents, now_us),
                 "alarms": alarms_part(self._runtime, timeline, agents, now_us),
                 "savings": savings,
                 "prompts": prompts,
                 "judges": judges_part(self._runtime, timeline.judgements if timeline.partial else None),
             }
             return _Look(parts, charts, agents, kinds=kinds, view=view, timeline=timeline)
-
-    def _reader(self, caller: Caller) -> TimelineReader:
-        """The timeline reader of the caller's tenant, or of everything."""
-        return self._readers.setdefault(caller.tenant, TimelineReader(self._runtime, caller.tenant))
 
     def _range(self, request: Request) -> TimeRange:
         return parse_range(request.query, self._runtime.writer.now_us())

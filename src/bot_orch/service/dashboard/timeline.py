@@ -14,7 +14,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
-from bot_orch.log.ids import tenant_of
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Row
 from bot_orch.service.dashboard.buckets import Bucket, BucketSeries, Names
@@ -99,8 +98,8 @@ class Timeline:
     ----------
     agents
         Names of agents; events of others are ignored.
-    kind, tenant
-        Only tasks of this kind, and of this tenant, count; empty: all do.
+    kind
+        Only tasks of this kind count; empty: all do.
     judgements
         What judges said about these tasks; empty if all count, because the ledger knows it of all.
     units
@@ -110,7 +109,6 @@ class Timeline:
     agents: tuple[str, ...]
     kind: str = ""
     _: KW_ONLY
-    tenant: str = ""
     judgements: Judgements = field(default_factory=Judgements)
     units: dict[str, str] = field(default_factory=dict)
     series: BucketSeries = field(init=False)
@@ -147,7 +145,7 @@ class Timeline:
     @property
     def partial(self) -> bool:
         """Whether only some tasks are included."""
-        return bool(self.kind or self.tenant)
+        return bool(self.kind)
 
     def take(self, row: Row) -> None:
         """Apply one row."""
@@ -171,7 +169,7 @@ class Timeline:
     def _counts(self, event: Event) -> bool:
         """Whether an event is about an included task; judges' values of included tasks are counted."""
         if isinstance(event, DecisionMade):
-            if self.kind not in ("", event.task.kind) or self.tenant not in ("", tenant_of(event.id)):
+            if self.kind not in ("", event.task.kind):
                 return False
             self._ours[event.id] = None
             _bound(self._ours, _MOST_PENDING)

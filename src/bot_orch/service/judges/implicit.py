@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.ids import tenant_of
 from bot_orch.service.judges.answer import AnswerGiven
 
 _ERROR = re.compile(r"\s*(error|exception|traceback|failed|failure)\b", re.IGNORECASE)
@@ -132,7 +131,7 @@ class ImplicitJudge:
 
 def _digests(answer: AnswerGiven) -> list[bytes]:
     """Digests of the prefixes of a user's conversation: item ``n`` covers the first ``n`` messages."""
-    caller = f"{tenant_of(answer.decision_id)}\0{answer.token}\0{answer.params.get('user', '')}"
+    caller = f"{answer.token}\0{answer.params.get('user', '')}"
     running = hashlib.blake2b(caller.encode(), digest_size=16)
     found = [running.digest()]
     for message in answer.messages:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from bot_orch.agents.base import CallReply
 from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven, Noted
-from bot_orch.log.ids import inside, is_id, outside, tenant_of
+from bot_orch.log.ids import is_id
 from bot_orch.log.log import ARCHIVED, Row, Wanted
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.runtime import Runtime, digest_of
@@ -19,23 +19,22 @@ OURS = "chatcmpl-"
 _TRANSLATED = (OURS, "resp_", "msg_")
 
 
-def _key(tenant: str, completion_id: str, *, again: bool = False) -> str:
+def _key(completion_id: str, *, again: bool = False) -> str:
     """The key of the note about an id; ``again``: of the note that another answer had it, too."""
-    space = "b" if again else "a"
-    return f"{space}@{tenant}:{completion_id}" if tenant else f"{space}:{completion_id}"
+    return f"{'b' if again else 'a'}:{completion_id}"
 
 
 def completion_of(decision: DecisionMade, reply: CallReply) -> str | None:
     """The agent's id of its answer, if there is one other than the decision's."""
     named = reply.extra.get("completion_id")
-    if not isinstance(named, str) or not 0 < len(named) <= 200 or named == f"{OURS}{outside(decision.id)}":
+    if not isinstance(named, str) or not 0 < len(named) <= 200 or named == f"{OURS}{decision.id}":
         return None
     return named
 
 
 async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) -> None:
     """Log the agent's id of its answer; an id that another answer has had is noted to be ambiguous."""
-    keys = [_key(tenant_of(decision.id), named, again=again) for again in (False, True)]
+    keys = [_key(named, again=again) for again in (False, True)]
     with suppress(StorageError):
         look = await runtime.writer.look_up(keys=keys)
         key = next((key for key in keys if look.find(key) is None), None)
@@ -44,9 +43,9 @@ async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) 
             runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=key, digest=digest)
 
 
-async def answered_by(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
-    """The agent whose answer to this tenant had this id: None for an unknown id, empty if its decision is archived."""
-    row = await _noted(runtime, [_key(tenant, completion_id)])
+async def answered_by(runtime: Runtime, completion_id: str) -> str | None:
+    """The agent whose answer had this id: None for an unknown id, empty if its decision is archived."""
+    row = await _noted(runtime, [_key(completion_id)])
     if row is None:
         return None
     event = None if row.kind == ARCHIVED else row.event()
@@ -54,17 +53,17 @@ async def answered_by(runtime: Runtime, completion_id: str, tenant: str) -> str 
     return next((made.agent for row in rows if isinstance(made := row.event(), DecisionMade)), "")
 
 
-async def decision_of_completion(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
-    """The tenant's decision behind a completion id; None if unknown. Raises a :class:`Problem` if it is ambiguous."""
+async def decision_of_completion(runtime: Runtime, completion_id: str) -> str | None:
+    """The decision behind a completion id; None if unknown. Raises a :class:`Problem` if it is ambiguous."""
     rests = [completion_id.removeprefix(each) for each in _TRANSLATED if completion_id.startswith(each)]
     for rest in rests:
         if is_id(rest):
-            return inside(tenant, rest)
+            return rest
     names = [completion_id, *rests, *(f"{OURS}{rest}" for rest in rests)]  # as the agent called it
-    if await _noted(runtime, [_key(tenant, name, again=True) for name in names]) is not None:
+    if await _noted(runtime, [_key(name, again=True) for name in names]) is not None:
         message = "completion_id: several answers have this id; name the decision_id of x-bot-orch-decision-id"
         raise Problem(409, "ambiguous_completion", message, param="completion_id")
-    row = await _noted(runtime, [_key(tenant, name) for name in names])
+    row = await _noted(runtime, [_key(name) for name in names])
     event = None if row is None or row.kind == ARCHIVED else row.event()
     return event.ref if isinstance(event, Noted) and event.topic == COMPLETION else None
 

@@ -15,7 +15,6 @@ import msgspec
 from bot_orch.agents.base import CallReply, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.core.events import DecisionMade
-from bot_orch.log.ids import tenant_of
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
@@ -107,9 +106,8 @@ class JudgeRunner:
         A sampled judge that has looked at the answer before its delivery is not asked again.
         """
         runtime = self._runtime
-        held = reply.endpoint == "files" or (reply.endpoint == "responses" and tenant_of(decision.id))
-        if held or (runtime.config.judges and thumbs_of(runtime.config)):
-            named = completion_of(decision, reply)  # a tenant may go on from its own responses and files alone
+        if reply.endpoint == "files" or (runtime.config.judges and thumbs_of(runtime.config)):
+            named = completion_of(decision, reply)
             if named is not None:
                 runtime.background.start(f"completion {decision.id}", note_completion(runtime, decision, named))
         if not runtime.config.judges and not decision.audit:

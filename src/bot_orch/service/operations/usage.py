@@ -1,9 +1,8 @@
-"""Usage of tokens and tenants against their limits: requests and tokens per minute, dollars per window.
+"""Usage of tokens against their limits: requests and tokens per minute, dollars per window.
 
 Requests count when they arrive. Tokens and dollars count when an attempt or a report says what it has cost: calls under
 way when a limit is reached are finished. After a restart the use is added up again from the log. All routers of a
-service count together: a token has one limit, wherever it is used. The tokens of a tenant share the tenant's limits,
-in addition to their own.
+service count together: a token has one limit, wherever it is used.
 
 The use is kept by router, because routers move between processes: the process that serves a router knows its use, and
 tells the others (:mod:`bot_orch.service.cluster.sharing`).
@@ -14,19 +13,17 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 
 from bot_orch.core.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.log.archive import first_since
-from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 from bot_orch.log.windows import SlidingSum, free_s
-from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
+from bot_orch.service.config import TokenConfig, TokenLimitsConfig
 from bot_orch.service.problems import Problem
 
 _MINUTE_S = 60.0
@@ -36,33 +33,14 @@ _TAG = re.compile(r"[A-Za-z0-9._:/=-]{1,64}")
 _MOST = 16
 
 
-class LimitKey(NamedTuple):
-    """Key of limits: a token (of a tenant or none), or without a token the limits shared by a tenant's tokens.
-
-    Examples
-    --------
-    >>> str(LimitKey("", "app")), str(LimitKey("acme", "app")), str(LimitKey("acme"))
-    ('app', 'acme:app', 'tenant acme')
-    """
-
-    tenant: str
-    token: str | None = None
-
-    def __str__(self) -> str:
-        if self.token is None:
-            return f"tenant {self.tenant}"
-        return f"{self.tenant}:{self.token}" if self.tenant else self.token
-
-
 class SharedUse(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Usage of a token or tenant at one router, as reported by the process that serves it.
+    """Usage of a token at one router, as reported by the process that serves it.
 
     Amounts are (time in microseconds at which it no longer counts, amount).
     """
 
     router: str
-    tenant: str
-    token: str | None
+    token: str
     requests: list[tuple[int, float]]
     tokens: list[tuple[int, float]]
     usd: list[tuple[int, float]]
@@ -76,7 +54,7 @@ class _Used:
 
 
 class TokenUsage:
-    """The use of all tokens and tenants that have limits.
+    """The use of all tokens that have limits.
 
     Parameters
     ----------
@@ -87,10 +65,10 @@ class TokenUsage:
 
     def __init__(self, refused: Callable[[str, str], None]) -> None:
         self._refused, self._lock = refused, threading.RLock()  # logs are read in threads
-        self._limits: dict[LimitKey, TokenLimitsConfig] = {}
-        self._used: dict[LimitKey, dict[str, _Used]] = {}  # by router
+        self._limits: dict[str, TokenLimitsConfig] = {}
+        self._used: dict[str, dict[str, _Used]] = {}  # by router
         self._here: dict[str, Log] = {}  # routers that this process serves
-        self._news: set[tuple[LimitKey, str]] = set()
+        self._news: set[tuple[str, str]] = set()
         self.changed: Callable[[], None] | None = None  # of who tells others; called in any thread
 
     @property
@@ -98,10 +76,9 @@ class TokenUsage:
         """Whether any limit is configured."""
         return bool(self._limits)
 
-    def track(self, tokens: Iterable[TokenConfig], tenants: Mapping[str, TenantConfig] | None = None) -> None:
-        """Track the usage of these tokens and tenants where they have limits; known usage is kept."""
-        limits = {LimitKey(each.tenant or "", each.name): each.limits for each in tokens if each.limits is not None}
-        limits |= {LimitKey(name): each.limits for name, each in (tenants or {}).items() if each.limits is not None}
+    def track(self, tokens: Iterable[TokenConfig]) -> None:
+        """Track the usage of these tokens where they have limits; known usage is kept."""
+        limits = {each.name: each.limits for each in tokens if each.limits is not None}
         with self._lock:
             for key, limit in limits.items():
                 before = self._limits.get(key)
@@ -111,10 +88,10 @@ class TokenUsage:
             self._limits = limits
 
     def spent(self, now_us: int) -> Iterable[tuple[str, float, float]]:
-        """(token or tenant, dollars, limit) for every limit on dollars."""
+        """(token, dollars, limit) for every limit on dollars."""
         limits = [(key, each.usd) for key, each in self._limits.items() if each.usd is not None]
         with self._lock:
-            return [(str(key), _within((used.usd for used in self._all(key)), now_us), usd) for key, usd in limits]
+            return [(key, _within((used.usd for used in self._all(key)), now_us), usd) for key, usd in limits]
 
     def recall(self, router: str, log: Log, now_us: int) -> RouterUsage:
         """Take over a router: usage in its log replaces what other processes reported for the last windows."""
@@ -145,8 +122,7 @@ class TokenUsage:
             return [
                 SharedUse(
                     router=router,
-                    tenant=key.tenant,
-                    token=key.token,
+                    token=key,
                     requests=used.requests.summary(now_us),
                     tokens=used.tokens.summary(now_us),
                     usd=used.usd.summary(now_us),
@@ -160,48 +136,43 @@ class TokenUsage:
         """Store usage reported by other processes for the routers that they serve."""
         with self._lock:
             for each in uses:
-                key = LimitKey(each.tenant, each.token)
-                if each.router not in self._here and key in self._limits:
-                    used = self._of(key, each.router)
+                if each.router not in self._here and each.token in self._limits:
+                    used = self._of(each.token, each.router)
                     used.requests.replace(each.requests)
                     used.tokens.replace(each.tokens)
                     used.usd.replace(each.usd)
 
     def admit(
         self,
-        limits: Mapping[LimitKey, TokenLimitsConfig],
+        token: str,
+        limits: TokenLimitsConfig,
         now_us: int,
         *,
         router: str,
         refused: Callable[[str, str], None] | None = None,
     ) -> dict[str, str]:
-        """Count a request; returns headers with the remaining allowance, for the tighter limit if there are two.
+        """Count a request; returns headers with the remaining allowance.
 
         Raises a :class:`Problem` if a limit is reached; then nothing is counted.
         """
         with self._lock:
-            left = [self._left(key, each, now_us, refused=refused or self._refused) for key, each in limits.items()]
-            for key, each in limits.items():
-                if each.requests_per_minute is not None:
-                    self._of(key, router).requests.add(now_us, 1)
-                    self._tell(key, router)
+            left = self._left(token, limits, now_us, refused=refused or self._refused)
+            if limits.requests_per_minute is not None:
+                self._of(token, router).requests.add(now_us, 1)
+                self._tell(token, router)
         headers: dict[str, str] = {}
-        for what in ("requests", "tokens"):
-            tightest = min((each[what] for each in left if what in each), default=None)
-            if tightest is not None:
-                headers[f"x-ratelimit-limit-{what}"] = str(tightest[1])
-                headers[f"x-ratelimit-remaining-{what}"] = str(tightest[0])
+        for what, (rest, most) in left.items():
+            headers |= {f"x-ratelimit-limit-{what}": str(most), f"x-ratelimit-remaining-{what}": str(rest)}
         return headers
 
-    def counts(self, decision_id: str, token: str) -> list[LimitKey]:
-        """Keys of the limits that a decision counts for: its token's and its tenant's."""
-        tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent
-        return [key for key in (LimitKey(tenant, token), LimitKey(tenant)) if key in self._limits]
+    def limits(self, token: str) -> bool:
+        """Whether a token has limits."""
+        return token in self._limits
 
     def charge(
         self,
         router: str,
-        keys: Iterable[LimitKey],
+        token: str,
         time_us: int,
         *,
         requests: int = 0,
@@ -210,22 +181,23 @@ class TokenUsage:
     ) -> None:
         """Add usage at a router that is served here."""
         with self._lock:
-            for key in keys:
-                used = self._of(key, router)
-                if requests:
-                    used.requests.add(time_us, requests)
-                used.tokens.add(time_us, tokens)
-                used.usd.add(time_us, usd)
-                self._tell(key, router)
+            if token not in self._limits:
+                return
+            used = self._of(token, router)
+            if requests:
+                used.requests.add(time_us, requests)
+            used.tokens.add(time_us, tokens)
+            used.usd.add(time_us, usd)
+            self._tell(token, router)
 
     def _left(
-        self, key: LimitKey, limits: TokenLimitsConfig, now_us: int, *, refused: Callable[[str, str], None]
+        self, key: str, limits: TokenLimitsConfig, now_us: int, *, refused: Callable[[str, str], None]
     ) -> dict[str, tuple[int, int]]:
         """The remainder of each limit after this request, and the limit."""
         used, found = self._all(key), dict[str, tuple[int, int]]()
         dollars = [each.usd for each in used]
         if limits.usd is not None and _within(dollars, now_us) >= limits.usd:
-            refused(str(key), "usd")
+            refused(key, "usd")
             raise _over(key, "usd", free_s(dollars, now_us, limits.usd), most=f"{limits.usd:g} dollars")
         for what, spent, most in (
             ("requests", [each.requests for each in used], limits.requests_per_minute),
@@ -235,22 +207,22 @@ class TokenUsage:
                 continue
             left = most - _within(spent, now_us)
             if left <= 0:
-                refused(str(key), what)
+                refused(key, what)
                 raise _over(key, what, free_s(spent, now_us, most), most=f"{most} {what} per minute")
             found[what] = max(0, math.ceil(left) - (what == "requests")), most
         return found
 
-    def _all(self, key: LimitKey) -> list[_Used]:
+    def _all(self, key: str) -> list[_Used]:
         return [*self._used.get(key, {}).values()]
 
-    def _of(self, key: LimitKey, router: str) -> _Used:
+    def _of(self, key: str, router: str) -> _Used:
         by_router = self._used.setdefault(key, {})
         if router not in by_router:
             minutes = SlidingSum(_MINUTE_S, 0.25), SlidingSum(_MINUTE_S, 0.25)
             by_router[router] = _Used(*minutes, _dollars(self._limits[key]))
         return by_router[router]
 
-    def _tell(self, key: LimitKey, router: str) -> None:
+    def _tell(self, key: str, router: str) -> None:
         first = not self._news
         if self.changed is not None:
             self._news.add((key, router))
@@ -279,8 +251,7 @@ class RouterUsage:
         if self._usage.limited and row.holds(DecisionMade):
             event = row.event()
             if isinstance(event, DecisionMade) and not event.round:
-                keys = self._usage.counts(event.id, event.token)
-                self._usage.charge(self._router, keys, row.time_us, requests=1)
+                self._usage.charge(self._router, event.token, row.time_us, requests=1)
             self.take(row.time_us, event)
         elif self._usage.limited and (row.holds(AttemptEnded) or row.holds(FeedbackGiven)):
             self.take(row.time_us, row.event())
@@ -290,7 +261,7 @@ class RouterUsage:
         if not self._usage.limited:
             return
         if isinstance(event, DecisionMade):
-            if self._usage.counts(event.id, event.token):
+            if self._usage.limits(event.token):
                 self._owners[event.id] = event.token
                 if len(self._owners) > _MOST_OWNERS:
                     del self._owners[next(iter(self._owners))]
@@ -310,7 +281,7 @@ class RouterUsage:
     def _charge(self, time_us: int, usd: float, *, decision_id: str, tokens: int) -> None:
         """Charge a token; a forgotten one is looked up, in a thread if its log is on a server."""
         token = self._owners.get(decision_id) or self._look_up(decision_id)
-        self._usage.charge(self._router, self._usage.counts(decision_id, token), time_us, tokens=tokens, usd=usd)
+        self._usage.charge(self._router, token, time_us, tokens=tokens, usd=usd)
 
     def _look_up(self, decision_id: str) -> str:
         """Look up the token of a decision in the log."""
@@ -327,12 +298,9 @@ def _dollars(limits: TokenLimitsConfig) -> SlidingSum:
     return SlidingSum(limits.window_s, min(60.0, limits.window_s / 60))
 
 
-def _over(key: LimitKey, limit: str, wait_s: float, *, most: str) -> Problem:
+def _over(key: str, limit: str, wait_s: float, *, most: str) -> Problem:
     wait_s = math.ceil(wait_s)
-    whose, where = (
-        (f"token {key.token!r}", "tokens[]") if key.token is not None else (f"tenant {key.tenant!r}", "tenants")
-    )
-    message = f"the {whose} has used its {most}; try again in {wait_s} seconds, or raise {where}.limits"
+    message = f"the token {key!r} has used its {most}; try again in {wait_s} seconds, or raise tokens[].limits"
     headers, quota = {"retry-after": str(wait_s)}, limit == "usd"
     if quota:
         headers["x-should-retry"] = "false"  # clients would retry in vain

@@ -54,7 +54,7 @@ async def _live(request: Request) -> Reply:
     queue, who = queue_of(request.runtime), _who(request)
     ticket_id = request.query.get("ticket")
     if ticket_id is not None:
-        view = await show_ticket(queue, request.inside(ticket_id), who)
+        view = await show_ticket(queue, ticket_id, who)
         answer: dict[str, object] = {"stamp": _stamp(view)}
     else:
         answer = {"html": str(await _listing(request, who)), "now_us": queue.now_us()}
@@ -63,12 +63,12 @@ async def _live(request: Request) -> Reply:
 
 async def _next(request: Request) -> Reply:
     queue, who = queue_of(request.runtime), _who(request)
-    mine = (t for t in queue.state.live() if t.status == "claimed" and t.holder == who.name and who.sees(t))
+    mine = (t for t in queue.state.live() if t.status == "claimed" and t.holder == who.name)
     held = next(mine, None)
     if held is not None:
-        return redirect(f"/queue/{who.outside(held.id)}")
+        return redirect(f"/queue/{held.id}")
     try:
-        return redirect(f"/queue/{who.outside(await perform(queue, Action.NEXT, '', who=who))}")
+        return redirect(f"/queue/{await perform(queue, Action.NEXT, '', who=who)}")
     except Problem as problem:
         if problem.code == "queue_empty":
             return redirect("/queue?empty=1")
@@ -89,7 +89,7 @@ async def _act(request: Request) -> Reply:
         raise Problem(404, "unknown_path", "there is no such action")
     said = _reply(what, form) if action is Action.ANSWER else None
     try:
-        await perform(queue, action, who.inside(ticket_id), who=who, number=_number(form, "claim"), reply=said)
+        await perform(queue, action, ticket_id, who=who, number=_number(form, "claim"), reply=said)
     except Problem as problem:
         return await _failed(request, problem)
     except StorageError as error:
@@ -112,7 +112,7 @@ async def _failed(request: Request, problem: Problem) -> Reply:
 
 
 def _who(request: Request) -> Person:
-    return person(request.caller.name, request.caller.scopes, request.caller.tenant)
+    return person(request.caller.name, request.caller.scopes)
 
 
 def _reply(what: str, fields: Mapping[str, str]) -> PersonReply:
@@ -133,7 +133,7 @@ def _stamp(view: TicketView) -> str:
 
 
 async def _show(request: Request, edit: int | None, problem: Problem | None = None) -> Reply:
-    view = await show_ticket(queue_of(request.runtime), request.inside(request.params["id"]), _who(request))
+    view = await show_ticket(queue_of(request.runtime), request.params["id"], _who(request))
     body = render(
         "ticket.html",
         id=view.id,
@@ -215,10 +215,10 @@ async def _listing(request: Request, who: Person) -> Safe:
     """Open tickets, those of ``who`` first, and closed ones; counts cover all pages."""
     queue = queue_of(request.runtime)
     now_us = await queue.look()
-    seen = [each for each in queue.state.live() if who.sees(each)]
+    seen = list(queue.state.live())
     live = sorted(seen, key=lambda each: not (each.status == "claimed" and each.holder == who.name))
     waiting = paged(live, page_number(request.query, "page"), _OPEN_SHOWN)
-    over = [each for each in queue.state.closed() if who.sees(each)]
+    over = list(queue.state.closed())
     closed = paged(over, page_number(request.query, "closed"), _CLOSED_SHOWN)
     rows = [ticket_view(each, await queue.why(each), who=who, now_us=now_us) for each in waiting.entries]
     ended = [

@@ -8,7 +8,6 @@ from typing import Any
 
 from bot_orch.core.events import Noted
 from bot_orch.errors import BotOrchError
-from bot_orch.log.ids import inside, outside, tenant_of
 from bot_orch.service.queue.state import QueueState, Ticket, Topic
 
 _BEFORE_DEADLINE_US = 250_000
@@ -34,26 +33,10 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person who works on tickets; ``admin`` may release the claims of others.
-
-    Somebody of a ``tenant`` sees its tickets alone, others see all.
-    """
+    """A person who works on tickets; ``admin`` may release the claims of others."""
 
     name: str
     admin: bool = False
-    tenant: str = ""
-
-    def sees(self, ticket: Ticket) -> bool:
-        """Whether a ticket is for this person."""
-        return not self.tenant or tenant_of(ticket.id) == self.tenant
-
-    def inside(self, ticket_id: str) -> str:
-        """The id in the log of a ticket that this person names."""
-        return inside(self.tenant, ticket_id)
-
-    def outside(self, known_as: str) -> str:
-        """Convert an id of the log to the form this person sees."""
-        return outside(known_as, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +50,9 @@ class PersonReply:
     draft: int | None = None
 
 
-def person(name: str, scopes: Collection[str], tenant: str = "") -> Person:
+def person(name: str, scopes: Collection[str]) -> Person:
     """The holder of a token, with the rights of its scopes."""
-    return Person(name, "admin" in scopes, tenant)
+    return Person(name, "admin" in scopes)
 
 
 def find(state: QueueState, ticket_id: str) -> Ticket:
@@ -92,7 +75,7 @@ def claim(state: QueueState, ticket_id: str, who: Person, *, now_us: int, settin
 
 def claim_next(state: QueueState, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
     """Claim the most urgent ticket; tickets this person has skipped come last."""
-    free = [ticket for ticket in state.live() if ticket.status == "open" and who.sees(ticket)]
+    free = [ticket for ticket in state.live() if ticket.status == "open"]
     free.sort(key=lambda ticket: who.name in ticket.skipped)
     if not free:
         raise QueueError("queue_empty", "nothing waits for a person")

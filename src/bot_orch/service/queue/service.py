@@ -12,10 +12,10 @@ from bot_orch.agents.base import CallFailure, CallRequest
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.human import HumanAnswer
 from bot_orch.core.events import DecisionMade, Noted
-from bot_orch.log.ids import inside, tenant_of, time_ordered_id
+from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.queue.rules import QueueError, QueueSettings, due
-from bot_orch.service.queue.state import AUDIT, REF, QueueState, Ticket, Topic, WithdrawReason, fold_queue
+from bot_orch.service.queue.state import REF, QueueState, Ticket, Topic, WithdrawReason, fold_queue
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 
@@ -95,8 +95,7 @@ class QueueService:
                 "blind": bool(request.params.get("blind", self.settings.blind)),
                 "drafts": list(_given_drafts(request)),
             }
-            owner = tenant_of(request.id.removeprefix(AUDIT))
-            note = Noted(Topic.OPENED, inside(owner, time_ordered_id(time_us)), data)
+            note = Noted(Topic.OPENED, time_ordered_id(time_us), data)
         self._own.add(note.ref)
         await self._stage(time_us, note).durable()
         if deadline_us > time_us:

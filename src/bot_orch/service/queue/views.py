@@ -6,7 +6,7 @@ import msgspec
 
 from bot_orch.core.events import DecisionMade
 from bot_orch.service.queue.rules import Person
-from bot_orch.service.queue.state import AUDIT, Draft, Given, Ticket
+from bot_orch.service.queue.state import Draft, Given, Ticket
 from bot_orch.service.routing.explanation import WhyView, why_view
 
 
@@ -61,12 +61,12 @@ class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 def ticket_view(ticket: Ticket, decision: DecisionMade | None, *, who: Person, now_us: int) -> TicketView:
     """The ticket as ``who`` may see it."""
     return TicketView(
-        id=who.outside(ticket.id),
+        id=ticket.id,
         status=ticket.status,
         kind=ticket.kind,
         text=ticket.text,
         agent=ticket.agent,
-        decision_id=_decision_id(ticket, who),
+        decision_id=ticket.decision_id,
         opened_us=ticket.opened_us,
         deadline_us=ticket.deadline_us,
         now_us=now_us,
@@ -81,12 +81,6 @@ def ticket_view(ticket: Ticket, decision: DecisionMade | None, *, who: Person, n
         reason=ticket.reason,
         why=None if decision is None else why_view(decision),
     )
-
-
-def _decision_id(ticket: Ticket, who: Person) -> str:
-    """The decision of a ticket as ``who`` knows it; an audit's id is derived from the decision's."""
-    prefix = AUDIT if ticket.decision_id.startswith(AUDIT) else ""
-    return prefix + who.outside(ticket.decision_id.removeprefix(prefix))
 
 
 def _draft_view(draft: Draft) -> DraftView:

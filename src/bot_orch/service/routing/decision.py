@@ -8,7 +8,7 @@ from typing import Any
 
 from bot_orch.agents.admission import Refusal
 from bot_orch.core.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
-from bot_orch.log.ids import inside, time_ordered_id
+from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, expected_usd, narrow
 from bot_orch.service.routing.steps import Team
@@ -83,7 +83,7 @@ def decide(
     if task.reference is not None or task.profiles:
         record = record_task(task)  # normalised by the measures, so that it can be logged and decoded
     time_us = writer.stamp()
-    known_as = decision_id or inside(constraints.tenant, time_ordered_id(time_us))
+    known_as = decision_id or time_ordered_id(time_us)
     # a refused measure leaves no trace
     made = router.prepare(task, eligible, caps=caps, decision_id=known_as, **({} if team is None else team._asdict()))
     asks, ends = made.action == "ask", team is None or made.action == "accept"

@@ -25,7 +25,7 @@ from bot_orch.agents.served import is_replacement
 from bot_orch.core.events import MODEL, DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.ids import outside, time_ordered_id
+from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.judges.answer import Verdict
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.judging.completions import answered_by
@@ -213,7 +213,7 @@ class Round:
         if self._known is None:
             return {}
         return {
-            "x-bot-orch-decision-id": outside(self._known.id),
+            "x-bot-orch-decision-id": self._known.id,
             "x-bot-orch-agent": self._known.agent,
             "x-bot-orch-propensity": repr(self._known.propensity),
             "x-bot-orch-policy": self._known.policy,
@@ -253,7 +253,7 @@ class Round:
         return (
             AnswerFrame("", "auto", created_s)
             if self.last is None
-            else AnswerFrame(outside(self.last.id), self.last.agent, created_s)
+            else AnswerFrame(self.last.id, self.last.agent, created_s)
         )
 
     async def _next(self) -> DecisionMade:
@@ -311,7 +311,7 @@ class Round:
 
     def _twin(self, shadow: str) -> Round:
         """The same task for another agent, or for any; nobody waits for its answer."""
-        constraints = msgspec.structs.replace(self.constraints, shadow=shadow, session=None, token="", tenant="")
+        constraints = msgspec.structs.replace(self.constraints, shadow=shadow, session=None, token="")
         if shadow == ANY:
             constraints = msgspec.structs.replace(constraints, eligible=None)
         call = replace(self.call, stream=False, carrier=None)
@@ -424,7 +424,7 @@ class Round:
             reply = replace(reply, raw=without_logprobs(reply.raw))
             chunks = tuple(replace(each, raw=without_logprobs(each.raw)) for each in chunks)
         found = replace(found, reply=reply, chunks=chunks)
-        self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
+        self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
         self.answered, self._usage = True, reply.usage
         if reply.reward is not None:
             outcome = replace(reply.outcome(), output=None)  # which its own decision has shown
@@ -497,7 +497,7 @@ class Round:
         guard = self.runtime.guards[decision.agent]
         self._check_model(decision, reply.model)
         if self.prefixes:
-            caches, caller = self.runtime.caches, self.constraints.caller
+            caches, caller = self.runtime.caches, self.constraints.token
             caches.note(caller, self.prefixes, decision.agent, reply.usage, price=guard.price)
 
     def _check_model(self, decision: DecisionMade, served: str) -> None:
@@ -517,7 +517,7 @@ class Round:
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
         self._note_answer(decision, reply)
-        self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
+        self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
         self.answered, self._usage = True, reply.usage
         self.spent_usd += reply.cost_usd
         default = reply.reward is None
@@ -650,8 +650,6 @@ class ChatTask(msgspec.Struct, frozen=True, array_like=True):
         The task, without an id, and which agents it may go to.
     refers_to, results
         Ids of earlier answers that it builds on, and of the tool calls whose results it has.
-    held
-        State at an agent's endpoint that it builds on.
     text
         The prompt, for a router with an encoder; it is not logged.
     prefixes
@@ -662,7 +660,6 @@ class ChatTask(msgspec.Struct, frozen=True, array_like=True):
     constraints: RoutingConstraints
     refers_to: tuple[str, ...]
     results: tuple[str, ...]
-    held: str
     text: str | None
     prefixes: tuple[PromptPrefix, ...] = ()
 
@@ -676,7 +673,7 @@ async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round
     settings = runtime.ledger.router.settings
     if chat.prefixes and (settings.weights.usd or settings.constraints):
         prices = {name: runtime.guards[name].price for name in runtime.ledger.router.agents if name in runtime.guards}
-        record = record._replace(extra_usd=runtime.caches.extra_usd(constraints.caller, chat.prefixes, prices))
+        record = record._replace(extra_usd=runtime.caches.extra_usd(constraints.token, chat.prefixes, prices))
     text = None if settings.text is None else chat.text
     return Round(runtime, record, constraints, call=call, text=text, prefixes=chat.prefixes)
 
@@ -687,20 +684,11 @@ def unknown_model() -> Problem:
 
 
 async def _made_by(runtime: Runtime, chat: ChatTask) -> str | None:
-    """The agent that has what the chat builds on: tool calls, an earlier answer, a file.
-
-    A tenant may only name what is its own.
-    """
-    caller, tenant = chat.constraints.caller, chat.constraints.tenant
-    if tenant and chat.held:
-        message = f"{chat.held}: is kept for all tenants by the agent; send the messages instead"
-        raise Problem(422, "not_for_tenants", message, param=chat.held)
+    """The agent that has what the chat builds on: tool calls, an earlier answer, a file."""
+    caller = chat.constraints.token
     found = runtime.loops.agent_of(caller, (*chat.refers_to, *chat.results))
     for each in chat.refers_to:
         if runtime.loops.agent_of(caller, (each,)) is None:
-            known = await answered_by(runtime, each, tenant)
-            if tenant and known is None:
-                message = "the request names an earlier response or a file that is not there; send what it holds"
-                raise Problem(404, "previous_response_not_found", message)
+            known = await answered_by(runtime, each)
             found = found or known or None
     return found

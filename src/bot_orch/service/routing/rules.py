@@ -51,8 +51,8 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
         Agents that have failed at this task already.
     calls
         Whether the service calls the agent itself, so that its concurrency limit counts.
-    token, tenant
-        Name of the caller's token, and of its tenant: the decision is shown to them.
+    token
+        Name of the caller's token: the decision is shown to it.
     tags
         Tags of the token and of the request, for reports of spending.
     shadow
@@ -77,7 +77,6 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
     tried: tuple[str, ...] = ()
     calls: bool = False
     token: str = ""
-    tenant: str = ""
     tags: tuple[str, ...] = ()
     shadow: str = ""
     needs: Needs = _NO_NEEDS
@@ -85,11 +84,6 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
     chat: bool = False
     spent_usd: float = 0.0
     continuing: tuple[str, ...] = ()
-
-    @property
-    def caller(self) -> str:
-        """A key of the caller that is unique across tenants, for data in memory."""
-        return f"{self.tenant}\0{self.token}"
 
 
 @dataclass(slots=True)
@@ -383,7 +377,7 @@ def budget_use(budget: BudgetConfig, ledger: Ledger, guards: Mapping[str, Guard]
 def caps_used(constraints: RoutingConstraints, budget: BudgetConfig, ledger: Ledger) -> dict[str, tuple[float, float]]:
     """Dollars used of the caps of a request's session and run, and the caps."""
     used: dict[str, tuple[float, float]] = {}
-    for key in caps_of(constraints.tenant, constraints.session, constraints.tags):
+    for key in caps_of(constraints.session, constraints.tags):
         what = "session" if key == constraints.session else "run"
         cap = budget.per_session_usd if what == "session" else budget.per_run_usd
         if cap is not None:

@@ -18,10 +18,8 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import (
     SCOPES,
     LimitsConfig,
-    TenantConfig,
     TokenConfig,
     TokenLimitsConfig,
-    taken_by_others,
 )
 from bot_orch.service.problems import Problem
 from bot_orch.service.web.keys import KeyRing
@@ -37,11 +35,7 @@ TOKEN_COOKIE = "bot_orch_token"  # noqa: S105  its name
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request: token name, permissions, and tags of its requests.
-
-    A caller with a ``tenant`` has ids of its own (:mod:`bot_orch.log.ids`), shares ``shared_limits`` with the
-    other tokens of the tenant, and may not use the routers in ``barred``, which other tenants have for themselves.
-    """
+    """The sender of a request: token name, permissions, and tags of its requests."""
 
     name: str
     scopes: frozenset[str]
@@ -49,18 +43,10 @@ class Caller:
     _: KW_ONLY
     tags: tuple[str, ...] = ()
     router: str | None = None
-    tenant: str = ""
-    shared_limits: TokenLimitsConfig | None = None
-    barred: frozenset[str] = frozenset()
-
-    @property
-    def key(self) -> str:
-        """A key of the caller that is unique across tenants, for data in memory."""
-        return f"{self.tenant}\0{self.name}"
 
     def may_use(self, router: str) -> bool:
         """Whether the caller may use the router of this name."""
-        return router not in self.barred and (self.router is None or router == self.router)
+        return self.router is None or router == self.router
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +87,6 @@ class Gate:
         Variables that hold the tokens; by default the process environment.
     limits
         How many logins of an address may fail.
-    tenants
-        The configured tenants.
     keys
         Keys that were made while the service runs.
     """
@@ -113,19 +97,18 @@ class Gate:
         environment: Mapping[str, str] | None = None,
         limits: LimitsConfig | None = None,
         *,
-        tenants: Mapping[str, TenantConfig] | None = None,
         keys: KeyRing | None = None,
     ) -> None:
-        self._keys, self._tenants = keys, tenants or {}
+        self._keys = keys
         variables = os.environ if environment is None else environment
-        self._callers = {_digest(token, variables): _caller(token, tenants or {}) for token in tokens}
+        self._callers = {_digest(token, variables): _caller(token) for token in tokens}
         if len(self._callers) != len(tokens):
             raise InvalidInputError("config.tokens", "holds a token twice", "give every caller its own")
         self._logins = Logins((limits or LimitsConfig()).failed_logins)
 
     def adopt(self, other: Gate) -> None:
         """Replace the admitted callers by those of another gate."""
-        self._callers, self._tenants = other._callers, other._tenants
+        self._callers = other._callers
 
     @property
     def open(self) -> bool:
@@ -167,9 +150,7 @@ class Gate:
 
     def _of_key(self, digest: str) -> Caller | None:
         key = None if self._keys is None else self._keys.find(digest)
-        if key is None or (key.tenant is not None and key.tenant not in self._tenants):
-            return None
-        return _caller(key, self._tenants)
+        return None if key is None else _caller(key)
 
     def admit_person(
         self, headers: Mapping[bytes, bytes], scope: str | None, visit: Visit = _NOWHERE, *, posts: bool = False
@@ -254,17 +235,9 @@ def _check_origin(headers: Mapping[bytes, bytes]) -> None:
         raise Problem(403, "wrong_origin", "this form was not sent from a page of this service")
 
 
-def _caller(token: TokenConfig, tenants: Mapping[str, TenantConfig]) -> Caller:
-    tenant = TenantConfig() if token.tenant is None else tenants[token.tenant]
+def _caller(token: TokenConfig) -> Caller:
     return Caller(
-        token.name,
-        frozenset(token.scopes),
-        token.limits,
-        tags=tuple(dict.fromkeys((*tenant.tags, *token.tags))),
-        router=token.router or tenant.router,
-        tenant=token.tenant or "",
-        shared_limits=tenant.limits,
-        barred=frozenset() if token.tenant is None else taken_by_others(tenants, token.tenant),
+        token.name, frozenset(token.scopes), token.limits, tags=tuple(dict.fromkeys(token.tags)), router=token.router
     )
 
 

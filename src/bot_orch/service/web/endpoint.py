@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import msgspec
 from starlette.routing import BaseRoute, Route
 
-from bot_orch.log.ids import inside, outside
 from bot_orch.service.cluster.forwarding import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
 from bot_orch.service.cluster.front import carries
 from bot_orch.service.config import LimitsConfig
@@ -88,14 +87,6 @@ class Request:
     def tags(self) -> tuple[str, ...]:
         """Tags of the caller's token and of the request."""
         return with_tags(self.caller.tags, self.headers.get(TAGS))
-
-    def inside(self, known_as: str) -> str:
-        """An id or session that the caller names, as the log has it."""
-        return inside(self.caller.tenant, known_as)
-
-    def outside(self, known_as: str) -> str:
-        """Convert an id or session of the log to the caller's form, without the tenant's name."""
-        return outside(known_as, self.caller.tenant)
 
     @property
     def form(self) -> Mapping[str, str]:
@@ -202,8 +193,6 @@ class RouteSpec:
         Whether bodies may hold images: ``limits.body_bytes`` counts, not a megabyte.
     face
         Makes the face for a type of body: API or page.
-    tenants
-        Whether tokens of a tenant are answered; by default unless the scope is ``admin`` or ``metrics``.
     everywhere
         Whether every process of a service answers it, for itself and the others, even if it does not own the default
         router.
@@ -224,7 +213,6 @@ class RouteSpec:
     large: bool = False
     face: Callable[[Any], Face] = JsonFace
     query: tuple[str, ...] = ()
-    tenants: bool | None = None
     everywhere: bool = False
     carried: bool = False
 
@@ -249,7 +237,6 @@ class Endpoint:
         self._handler, self._route, self._scope = spec.handler, spec.path, spec.scope
         self._face, self._watch, self._large = spec.face(spec.body), spec.watch, spec.large
         self._decides, self._carried = spec.body is not None and spec.scope == "decide", spec.carried
-        self._tenants = spec.scope not in ("admin", "metrics") if spec.tenants is None else spec.tenants
         self._local = not site.prefix and (spec.everywhere or spec.scope is None)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -310,9 +297,7 @@ class Endpoint:
             caller = gate.admit_person(headers, self._scope, visit, posts=method == "POST")
         else:
             caller = gate.admit(headers, self._scope, visit)
-        scope[CALLER] = inside(caller.tenant, caller.name)
-        if caller.tenant and not self._tenants:
-            raise Problem(403, "service_wide", "this is about the whole service; use a token without a tenant")
+        scope[CALLER] = caller.name
         runtime, prefix = self._runtime, self._prefix
         passed_on = "" if runtime.forwarder is None else headers.get(ROUTER_HEADER, b"").decode("latin-1")
         if passed_on not in ("", ANY):
@@ -321,7 +306,7 @@ class Endpoint:
             runtime = of_caller(runtime, prefix, caller, people=method if face.people else "", path=scope["path"])
         limits = self._runtime.config.limits
         most = limits.body_bytes if self._large else min(limits.body_bytes, RECORD_BYTES)
-        await self._loaded(runtime, caller)
+        await self._loaded(runtime)
         allowed = _admit(runtime, caller) if self._decides and not runtime.peers else {}
         body = None
         if face.takes_body(method):
@@ -335,7 +320,7 @@ class Endpoint:
                 wanted = {each for each in runtime.peers if caller.may_use(each)}
                 found = await self._unknown(runtime, exchange, wanted, here=here, passed_on=passed_on)
             runtime = found
-            await self._loaded(runtime, caller)
+            await self._loaded(runtime)
             allowed = _admit(runtime, caller) if self._decides and not runtime.away else {}
         carried = runtime.away and not self._local
         if carried and not self._carries(runtime, headers, passed_on):
@@ -356,11 +341,11 @@ class Endpoint:
             started=connection.arrived if (connection := connection_of(scope)) else time.perf_counter(),
         )
 
-    async def _loaded(self, runtime: Runtime, caller: Caller) -> None:
+    async def _loaded(self, runtime: Runtime) -> None:
         """Wait for the router's log to be folded; raise a problem if it takes too long."""
         if self._route not in _HEALTH and not runtime.away:
             await runtime.loaded_soon()
-            runtime.check_loaded(brief=bool(caller.tenant))
+            runtime.check_loaded()
 
     def _carries(self, runtime: Runtime, headers: Mapping[bytes, bytes], passed_on: str) -> bool:
         """Whether this process answers for a router of another; requests with an idempotency key go to the owner."""
@@ -404,7 +389,7 @@ class Endpoint:
 
 
 def _admit(runtime: Runtime, caller: Caller) -> dict[str, str]:
-    return runtime.admit(caller.tenant, caller.name, caller.limits, shared=caller.shared_limits)
+    return runtime.admit(caller.name, caller.limits)
 
 
 def _target(scope: Any) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KEY_PATH = "/v1/key"
 _REMEMBERED_S, _MOST_REMEMBERED = 5.0, 10_000
-_FIELDS = ("name", "scopes", "tags", "router", "tenant")
+_FIELDS = ("name", "scopes", "tags", "router")
 
 
 def created(document: Mapping[str, Any], *, by: str, replaces: str = "") -> tuple[str, Noted]:

@@ -159,11 +159,9 @@ _SECURITY = [
 _FACE = HtmlFace()
 
 
-def page(
-    site: Site, handler: Handler, path: str, *, scope: str | None, method: str = "GET", tenants: bool | None = None
-) -> BaseRoute:
+def page(site: Site, handler: Handler, path: str, *, scope: str | None, method: str = "GET") -> BaseRoute:
     """The route of a page."""
-    return RouteSpec(method, path, handler, scope=scope, face=lambda _: _FACE, tenants=tenants).route(site)
+    return RouteSpec(method, path, handler, scope=scope, face=lambda _: _FACE).route(site)
 
 
 def common_routes(site: Site) -> list[BaseRoute]:

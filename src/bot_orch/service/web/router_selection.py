@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bot_orch.log.ids import inside, is_id, outside
+from bot_orch.log.ids import is_id
 from bot_orch.service.judging.completions import decision_of_completion
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
@@ -30,14 +30,12 @@ _OWN = re.compile(rb"/" + _SHARED.encode())
 def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, path: str) -> Runtime:
     """The router of the caller's token, if it names one; refuses tokens of other routers.
 
-    For a tenant, routers that it may not use are not there.
-
     ``people`` is the method of a page: a person who opens a page of no router in particular is led to the right one.
     """
     wanted = caller.router
     if caller.may_use(runtime.config.name):
         return runtime
-    if wanted is None or (caller.tenant and prefix):
+    if wanted is None:
         raise Problem(404, "unknown_path", NO_SUCH_PATH)
     if people and not prefix and people == "GET":
         raise Problem(
@@ -61,7 +59,7 @@ async def of_request(
     model = body.get("model") if isinstance(body, dict) else None
     if isinstance(model, str) and model.startswith(_MODEL):
         name = model.removeprefix(_MODEL)
-        if name not in runtime.peers or (caller.tenant and not caller.may_use(name)):
+        if name not in runtime.peers:
             raise Problem(404, "model_not_found", "there is no such router; see /v1/routers", param="model")
         if caller.router is not None and name != caller.router:
             raise _foreign(caller.router)
@@ -72,15 +70,13 @@ async def of_request(
     if prefix or caller.router is not None:
         return runtime
     known_as = getattr(body, "decision_id", None) or params.get("id")
-    if isinstance(known_as, str):
-        known_as = inside(caller.tenant, known_as)
     completion_id = getattr(body, "completion_id", None)
     if not known_as and isinstance(completion_id, str):
         for each in _loaded(runtime, caller):
-            known_as = known_as or await decision_of_completion(each, completion_id, caller.tenant)
+            known_as = known_as or await decision_of_completion(each, completion_id)
     if not known_as and isinstance(completion_id, str) and runtime.forwarder is not None:
         return None
-    if isinstance(known_as, str) and is_id(outside(known_as)):
+    if isinstance(known_as, str) and is_id(known_as):
         return await _owner(runtime, known_as, caller)
     return runtime
 

@@ -73,7 +73,7 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
         except OwnedHereError:
             runtime = request.runtime = request.runtime.routers[request.runtime.config.name]
             caller = request.caller
-            limited = runtime.admit(caller.tenant, caller.name, caller.limits, shared=caller.shared_limits)
+            limited = runtime.admit(caller.name, caller.limits)
             request.headers_out |= limited
     return await answer_once(request, KeySpace.CHAT, partial(_answer, dialect, trace))
 
@@ -116,7 +116,6 @@ async def _carried(dialect: Dialect, trace: dict[str, str], request: Request) ->
         stream=asked.stream,
         endpoint=asked.endpoint,
         limits=caller.limits,
-        shared_limits=caller.shared_limits,
         messages=[dict(each) for each in asked.messages] if whole else [],
         params=dict(asked.params) if whole else {},
     )

@@ -14,7 +14,6 @@ from bot_orch.agents.capabilities import PASSED
 from bot_orch.arrays import nan_for_null
 from bot_orch.core.events import TaskRecord
 from bot_orch.service.api.bodies import ChatAside, ChatHints
-from bot_orch.service.api.decisions import session_of
 from bot_orch.service.loops import results_in
 from bot_orch.service.prefixes import prefixes_of
 from bot_orch.service.problems import Problem
@@ -51,8 +50,6 @@ class ChatRequest:
         Tools of the endpoint that the answer may use and need not: left out if no agent has them.
     refers_to
         Ids of earlier answers that the request builds on, in addition to tool results in the messages.
-    held
-        State at the agent's endpoint that the request builds on, of which it is not known whose it is.
     user
         Who the request is for, as the caller names them.
     """
@@ -68,7 +65,6 @@ class ChatRequest:
     only: str = ""
     offered: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
-    held: str = ""
     user: str = ""
 
 
@@ -106,12 +102,11 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
         RoutingConstraints(
             kind,
             None if asked.model in AUTO else (asked.model,),
-            session_of(request, hints.session or None) or _session(request, asked),
+            hints.session or _session(request, asked),
             size=size,
             calls=True,
             chat=True,
             token=caller.name,
-            tenant=caller.tenant,
             tags=request.tags,
             needs=needs_of(
                 asked.endpoint, size, params=asked.params, messages=messages, region=hints.region, only=asked.only
@@ -119,7 +114,6 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
         ),
         refers_to=asked.refers_to,
         results=tuple(results_in(messages)),
-        held=asked.held,
         text=prompt_of(messages) if encodes else None,
         prefixes=prefixes_of(messages, asked.params) if _caches(request) else (),
     )
@@ -151,12 +145,12 @@ def _session(request: Request, asked: ChatRequest) -> str | None:
     if by == "session" or settings.sticky_s <= 0:
         return None
     if by == "user":
-        return request.inside(_digest("user", token, asked.user)) if asked.user else None
+        return _digest("user", token, asked.user) if asked.user else None
     first = next((place for place, each in enumerate(asked.messages) if each.get("role") == "user"), None)
     if first is None:
         return None
     said = (repr(each.get("content")) for each in asked.messages[: first + 1])
-    return request.inside(_digest("conversation", token, *said))
+    return _digest("conversation", token, *said)
 
 
 def _digest(*parts: str) -> str:

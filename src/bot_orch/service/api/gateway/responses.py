@@ -43,7 +43,6 @@ class ResponsesDialect:
             only=only[0] if only else "",
             offered=tuple(offered),
             refers_to=(previous,) if isinstance(previous, str) else (),
-            held=next((name for name in ("conversation", "item_reference") if name in only), ""),
             user=text_of(body.get("user")),
         )
 
