@@ -113,9 +113,7 @@ def test_text_money_people_and_an_outage(models, config):
 
 def test_an_old_log(tmp_path):
     columns = ("agent=model", "reward=thumbs_up", "cost_usd=dollars", "elapsed_s=seconds", "propensity=probability")
-    done = command(
-        "import", "--from", "csv", HOUR / "old_router.csv", "--out", "old.sqlite", "--map", *columns, cwd=tmp_path
-    )
+    done = command("import", HOUR / "old_router.csv", "--out", "old.sqlite", "--map", *columns, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     done = command("evaluate", "old.sqlite", "--policy", "logged", "agent:small", "agent:large", cwd=tmp_path)
     assert done.returncode == 0 and "agent:large" in done.stdout, done.stderr

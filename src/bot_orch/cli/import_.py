@@ -1,4 +1,4 @@
-"""``bot-orch import``: read the log of another router."""
+"""``bot-orch import``: read a table of decisions, or the log of Vowpal Wabbit."""
 
 from __future__ import annotations
 
@@ -11,36 +11,35 @@ from bot_orch.errors import InvalidInputError, ResultsExistError
 if TYPE_CHECKING:
     from bot_orch.evaluation.importing.writing import ImportSummary
 
-_SOURCES = ("csv", "jsonl", "litellm", "langfuse", "vw", "events")
+_SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".dsjson": "dsjson"}
 DESCRIPTION = """\
 Read decisions and outcomes that another router logged into a log that 'bot-orch evaluate', 'bot-orch export' and a warm
-start read. Columns and fields: docs/how-to/import.md. Without propensities, 'bot-orch evaluate --policy logged' gives
-means of what was logged; other policies are refused, unless agents were drawn at random (--assume-uniform)."""
+start read: a table with named columns, or the log of Vowpal Wabbit and Azure Personalizer (dsjson). Columns:
+docs/how-to/import.md. Without propensities, 'bot-orch evaluate --policy logged' gives means of what was logged; other
+policies are refused, unless agents were drawn at random (--assume-uniform)."""
 EXAMPLES = """\
 examples:
-  bot-orch import --from csv calls.csv --out old.sqlite --map agent=model reward=thumbs_up
-  bot-orch import --from litellm spend.jsonl --out old.sqlite --reward success
-  bot-orch import --from vw train.dat --out old.sqlite --agents small large --range -1 0
-  bot-orch import --from events events.jsonl --out copy.sqlite"""
+  bot-orch import calls.csv --out old.sqlite --map agent=model reward=thumbs_up
+  bot-orch import calls.parquet --out old.sqlite --range 1 5
+  bot-orch import --from dsjson personalizer.json --out old.sqlite --agents small large --range -1 0"""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("file", type=Path, metavar="FILE", help="what the other router wrote")
-    parser.add_argument("--from", dest="source", choices=_SOURCES, required=True, help="what wrote FILE")
+    parser.add_argument("--from", dest="source", choices=tuple(_SUFFIXES.values()), help="overrides the suffix of FILE")
     parser.add_argument("--out", dest="log", type=Path, required=True, metavar="LOG", help="a new log")
     parser.add_argument(
         "--map", nargs="+", default=[], metavar="OURS=THEIRS", help="names of columns, as in agent=model"
     )
-    parser.add_argument("--reward", metavar="NAME", help="a column, a score, a key of the metadata, or 'success'")
     parser.add_argument("--range", nargs=2, type=float, default=[0.0, 1.0], metavar=("LOW", "HIGH"), help="of rewards")
-    parser.add_argument("--agents", nargs="+", default=[], metavar="NAME", help="names of actions 1, 2, ... (vw)")
+    parser.add_argument("--agents", nargs="+", default=[], metavar="NAME", help="names of actions 1, 2, ... (dsjson)")
     parser.add_argument("--assume-uniform", action="store_true", help="rows without a propensity were drawn uniformly")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.evaluation.importing.foreign import ImportOptions
+    from bot_orch.evaluation.importing.reading import ImportOptions
     from bot_orch.evaluation.importing.writing import import_log
     from bot_orch.log.stores.open import open_log
 
@@ -49,13 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
     low, high = arguments.range
     options = ImportOptions(
         _columns(arguments.map),
-        arguments.reward,
         (low, high),
         agents=tuple(arguments.agents),
         assume_uniform=arguments.assume_uniform,
     )
+    source = arguments.source or _SUFFIXES.get(arguments.file.suffix.lower())
+    if source is None:
+        raise InvalidInputError("--from", "is missing", f"choose one of {', '.join(_SUFFIXES.values())}")
     memory = open_log(":memory:", writing=True)  # a file that cannot be read leaves nothing behind
-    found = import_log(arguments.file, arguments.source, memory, options=options)
+    found = import_log(arguments.file, source, memory, options=options)
     log = open_log(arguments.log, writing=True, name="--out")
     try:
         log.append(list(memory.read()))
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _columns(pairs: list[str]) -> dict[str, str]:
-    from bot_orch.evaluation.importing.tables import TABLE_COLUMNS
+    from bot_orch.evaluation.importing.reading import TABLE_COLUMNS
 
     found = {}
     for pair in pairs:
@@ -85,7 +86,7 @@ def _report(found: ImportSummary, log: Path) -> str:
     if found.ignored:
         lines.append(f"not read: {', '.join(found.ignored)}")
     if found.rewards == 0:
-        lines.append("no reward: evaluate has nothing to score; name one with --reward")
+        lines.append("no reward: evaluate has nothing to score; name its column with --map reward=COLUMN")
     if found.propensities < found.decisions:
         lines.append(
             "no propensity in some rows: only 'bot-orch evaluate --policy logged' can be answered; "

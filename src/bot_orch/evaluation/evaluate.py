@@ -295,7 +295,7 @@ def logged_means(rounds: LoggedRounds, *, confidence: float = 0.95) -> list[Logg
     """
     z, known = quantile(confidence), rounds.delivered()
     if not known:
-        raise InvalidInputError("log", "no decision has a reward", "send feedback, or import with --reward")
+        raise InvalidInputError("log", "no decision has a reward", "send feedback, or import a column of rewards")
     delivered, earned = np.array([name for name, _ in known]), np.array([reward for _, reward in known])
     groups = {"all": np.ones(len(known), dtype=bool)} | {name: delivered == name for name in rounds.agents}
     found = []

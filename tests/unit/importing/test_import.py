@@ -3,6 +3,8 @@
 import csv
 import json
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,8 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import Censored
 from bot_orch.evaluation.evaluate import collect, evaluate_log
 from bot_orch.evaluation.export import decision_rows, export
-from bot_orch.evaluation.importing.foreign import ImportOptions
-from bot_orch.evaluation.importing.writing import SOURCES, import_log
+from bot_orch.evaluation.importing.reading import ImportOptions
+from bot_orch.evaluation.importing.writing import import_log
 from bot_orch.log import (
     Configured,
     FeedbackGiven,
@@ -74,33 +76,24 @@ def same(one, other):
         assert [b.value, b.low, b.high, b.effective_n] == pytest.approx([a.value, a.low, a.high, a.effective_n])
 
 
-@pytest.mark.parametrize("source", ["jsonl", "events"])
-def test_an_exported_log_of_our_own_gives_the_same_evaluation(tmp_path, source):
+def test_an_exported_log_of_our_own_gives_the_same_evaluation(tmp_path):
     log, copy = own_log(), MemoryLog()
-    export(log, tmp_path / "log.jsonl", events=source == "events")
-    found = import_log(tmp_path / "log.jsonl", source, copy)
+    export(log, tmp_path / "log.jsonl")
+    found = import_log(tmp_path / "log.jsonl", "jsonl", copy)
     assert found.decisions == found.propensities == 300 and found.agents == ("a", "b", "c")
     for target in TARGETS:
         same(evaluate_log(log, target), evaluate_log(copy, target))
     assert collect(copy).rewards == collect(log).rewards
 
 
-def test_exported_events_come_back_as_they_were_and_replay(tmp_path):
-    log, copy = own_log(60), MemoryLog()
-    export(log, tmp_path / "log.jsonl", events=True)
-    import_log(tmp_path / "log.jsonl", "events", copy)
-    assert [(row.seq, row.time_us, row.kind, row.ref, row.body) for row in copy.read()] == [
-        (row.seq, row.time_us, row.kind, row.ref, row.body) for row in log.read()
-    ]
-    verified = replay(copy)
-    assert verified.ok and verified.derived == 60
-
-
-def test_an_exported_table_gives_the_same_weights(tmp_path):
-    """CSV holds the propensity of the chosen agent alone, and no features: IPS and SNIPS need no more."""
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_an_exported_table_gives_the_same_weights(tmp_path, source):
+    """It holds the propensity of the chosen agent alone, and no features: IPS and SNIPS need no more."""
+    if source == "parquet":
+        pytest.importorskip("pyarrow")
     log, copy = own_log(), MemoryLog()
-    export(log, tmp_path / "log.csv")
-    import_log(tmp_path / "log.csv", "csv", copy)
+    export(log, tmp_path / f"log.{source}")
+    import_log(tmp_path / f"log.{source}", source, copy)
     for target in TARGETS:
         one, other = evaluate_log(log, target), evaluate_log(copy, target)
         assert [e.value for e in other.estimates[:2]] == pytest.approx([e.value for e in one.estimates[:2]])
@@ -117,7 +110,7 @@ def test_columns_are_mapped_and_unknown_ones_named(tmp_path, capsys):
     (tmp_path / "calls.csv").write_text(CSV)
     words = ["--map", "agent=model", "reward=thumbs", "time=when"]
     out = tmp_path / "old.sqlite"
-    assert main(["import", "--from", "csv", str(tmp_path / "calls.csv"), "--out", str(out), *words]) == 0
+    assert main(["import", str(tmp_path / "calls.csv"), "--out", str(out), *words]) == 0
     said = capsys.readouterr().out
     assert "2 decisions in" in said and "2 with a reward, 2 with a propensity" in said
     assert "not read: colour" in said
@@ -192,91 +185,6 @@ def test_an_imported_log_warms_a_router(tmp_path):
     assert outcomes_in(log) == [{"agent": "a", "reward": 1.0}, {"agent": "b", "reward": 0.0}]
 
 
-LITELLM = [
-    {
-        "request_id": "r2",
-        "model": "large",
-        "response_cost": 0.02,
-        "startTime": "2026-01-01 00:00:05",
-        "endTime": "2026-01-01 00:00:07.5",
-        "status": "success",
-        "metadata": {"requester_metadata": {"rating": 4, "status": "of the caller"}},
-        "api_key": "hashed",
-    },
-    {
-        "request_id": "r1",
-        "model": "small",
-        "spend": 0.001,
-        "startTime": 1767225600.0,
-        "endTime": 1767225601.0,
-        "status": "failure",
-        "metadata": "{}",
-    },
-]
-
-
-def test_litellm_spend_logs(tmp_path):
-    text = "".join(json.dumps(record) + "\n" for record in LITELLM)
-    log, found = imported(tmp_path / "x.jsonl", "litellm", text, reward="success")
-    assert found.ignored == ("api_key",) and found.propensities == 0
-    first, second = decision_rows(log)
-    assert (first["decision_id"], first["agent"], first["completed"], first["reward"]) == ("r1", "small", False, 0.0)
-    assert (second["reward"], second["elapsed_s"], second["cost_usd"]) == (1.0, 2.5, 0.02)
-    rated, _ = imported(tmp_path / "x.jsonl", "litellm", text, reward="rating", range_=(1.0, 5.0))
-    assert collect(rated).rewards == {"r1": 0.0, "r2": 0.75}  # a failure counts as zero
-    plain, found = imported(tmp_path / "x.json", "litellm", json.dumps(LITELLM))
-    assert found.rewards == 0 and collect(plain).missing == 1
-
-
-LANGFUSE = {
-    "data": [
-        {"id": "o1", "type": "SPAN", "name": "chain"},
-        {
-            "id": "o2",
-            "traceId": "t",
-            "type": "GENERATION",
-            "model": "small",
-            "latency": 0.5,
-            "totalCost": 0.001,
-            "scores": [{"name": "helpful", "value": 0.75}],
-        },
-        {
-            "id": "o3",
-            "type": "GENERATION",
-            "model": "large",
-            "latency": 1,
-            "level": "ERROR",
-            "scores": {"helpful": [0]},
-        },
-    ]
-}
-
-
-def test_langfuse_observations(tmp_path):
-    log, found = imported(tmp_path / "x.json", "langfuse", json.dumps(LANGFUSE))
-    assert found.decisions == 2 and found.agents == ("small", "large")
-    one, two = decision_rows(log)
-    assert (one["reward"], one["elapsed_s"], one["cost_usd"], one["task_id"]) == (0.75, 0.5, 0.001, "t")
-    assert (two["completed"], two["reward"]) == (False, 0.0)
-    LANGFUSE_TWO = json.loads(json.dumps(LANGFUSE))
-    LANGFUSE_TWO["data"][1]["scores"].append({"name": "toxic", "value": 0})
-    with pytest.raises(InvalidInputError, match="helpful, toxic; choose one with --reward"):
-        imported(tmp_path / "x.json", "langfuse", json.dumps(LANGFUSE_TWO))
-
-
-def test_vowpal_wabbit_lines_and_blocks(tmp_path):
-    text = "2:-1:0.25 | a:2 b\n1 2:0:0.5 3 'tag |user young\n\nshared | a:1\n | x\n0:-0.5:0.8 | y\n\n"
-    log, _ = imported(tmp_path / "x.dat", "vw", text, range_=(-1.0, 0.0), agents=("s", "m", "l"))
-    rounds = collect(log)
-    assert rounds.agents == ("s", "m", "l")
-    assert [event.agent for event in rounds.made] == ["m", "m", "m"]
-    assert list(rounds.rewards.values()) == [1.0, 0.0, 0.5]
-    assert rounds.propensities().tolist() == [
-        pytest.approx(row) for row in ([0.375, 0.25, 0.375], [0.25, 0.5, 0.25], [0.2, 0.8, 0.0])
-    ]
-    assert [event.seen() for event in rounds.made] == [(2.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)]
-
-
 def test_vowpal_wabbit_dsjson(tmp_path):
     record = {
         "_label_cost": -1.0,
@@ -290,7 +198,7 @@ def test_vowpal_wabbit_dsjson(tmp_path):
         "VWState": {},
     }
     log, found = imported(
-        tmp_path / "x.json", "vw", json.dumps(record) + "\n" + '{"EventId":"d"}\n', range_=(-1.0, 0.0)
+        tmp_path / "x.json", "dsjson", json.dumps(record) + "\n" + '{"EventId":"d"}\n', range_=(-1.0, 0.0)
     )
     rounds = collect(log)
     assert (rounds.made[0].agent, rounds.rewards, rounds.made[0].seen()) == ("2", {"e1": 1.0}, (3.0, 1.0))
@@ -317,18 +225,9 @@ def test_vowpal_wabbit_dsjson(tmp_path):
         ("jsonl", '{"agent": "a"}\nnonsense\n', "row 2: line: is not JSON"),
         ("jsonl", '{"reward": 1}\n', "row 1: agent: is missing"),
         ("jsonl", '{"agent": "a", "reward": NaN}\n', "row 1: line: is not JSON"),
-        ("jsonl", "[1]", "row 1: line: is no object"),
-        ("litellm", '{"model": "a", "status": "odd"}', "row 1: status: is 'odd'; write success or failure"),
-        ("litellm", '{"status": "success"}', "row 1: model: is missing"),
-        ("litellm", '{"model": "a", "startTime": 9, "endTime": 3}', "row 1: endTime: is before startTime"),
-        ("langfuse", '{"model": "a", "scores": 4}', "row 1: scores: is no list of objects"),
-        ("vw", "1:0 | a\n", "row 1: label: is '1:0'; write action:cost:probability"),
-        ("vw", "1:0:2 | a\n", "row 1: probability: is '2'"),
-        ("vw", "1:0:0.5 a\n", "row 1: features: no '|' in the line"),
-        ("vw", "shared | a\n | x\n | y\n", "row 1: label: 0 actions of the block have a cost"),
-        ("vw", '{"_label_cost": 0, "a": [1], "p": []}\n', "row 1: a, p: are no two lists"),
-        ("events", '{"agent": "a"}\n', "row 1: kind: names no event"),
-        ("events", '{"kind": "feedback@1", "time_us": 1, "id": 3}\n', "row 1: feedback@1: is no such event"),
+        ("jsonl", "[1]", "row 1: line: is 1; write one object"),
+        ("dsjson", '{"_label_cost": 0, "a": [1], "p": []}\n', "row 1: a, p: are no two lists"),
+        ("dsjson", '{"_label_cost": 7, "a": [1], "p": [1]}\n', "row 1: _label_cost: is 7, outside of 0 to 1; pass"),
     ],
 )
 def test_errors_name_file_row_column_and_remedy(tmp_path, capsys, source, text, named):
@@ -346,6 +245,7 @@ def test_options_are_checked(tmp_path, capsys):
     given = ["import", "--from", "csv", str(tmp_path / "x.csv"), "--out", str(tmp_path / "x.sqlite")]
     assert main([*given, "--map", "nothing"]) == 2 and "OURS=THEIRS" in capsys.readouterr().err
     assert main([*given, "--range", "1", "0"]) == 2 and "--range" in capsys.readouterr().err
+    assert main(["import", "x.txt", "--out", "y.sqlite"]) == 2 and "--from: is missing" in capsys.readouterr().err
     given[3] = str(tmp_path / "none.csv")
     assert main(given) == 2 and "is no file" in capsys.readouterr().err
 
@@ -353,14 +253,11 @@ def test_options_are_checked(tmp_path, capsys):
 SEEDS = {
     "csv": CSV.replace("model", "agent"),
     "jsonl": '{"agent":"a","reward":1,"propensities":{"a":0.5,"b":0.5},"features":[1,2],"completed":true}\n' * 2,
-    "litellm": "\n".join(json.dumps(record) for record in LITELLM),
-    "langfuse": json.dumps(LANGFUSE),
-    "vw": "2:0.5:0.25 | a:2 b\n\nshared | a:1\n | x\n0:0.5:0.8 | y\n",
-    "events": '{"seq":1,"time_us":1,"kind":"censored@1","decision_id":"d","elapsed_s":1.5,"reason":"horizon"}\n',
+    "dsjson": '{"_label_cost":0,"_label_Action":2,"a":[2,1],"p":[0.8,0.2],"c":{"user":{"age":3}},"EventId":"e"}\n',
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", sorted(SEEDS))
 def test_damaged_files_give_errors_of_ours(tmp_path, source):
     """Fuzz: bytes and tokens changed at random; anything but an error of one line is a defect."""
     draw = random.Random(source)  # noqa: S311
@@ -405,3 +302,22 @@ def test_a_csv_of_many_values_is_no_column_of_agents(tmp_path):
         csv.writer(file).writerows(rows)
     with pytest.raises(InvalidInputError, match="300 different values; name the column of the agents"):
         import_log(tmp_path / "x.csv", "csv", MemoryLog())
+
+
+def test_the_recipe_of_the_page_makes_a_table(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "import.md"
+    (recipe,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    calls = [
+        {"request_id": "r1", "model": "large", "spend": 0.02, "status": "success", "metadata": {"rating": 0.75}},
+        {"request_id": "r2", "model": "small", "spend": 0.001, "status": "failure", "metadata": {}},
+    ]
+    text = "".join(json.dumps({**call, "startTime": "2026-01-01 00:00:05"}) + "\n" for call in calls)
+    (tmp_path / "spend.jsonl").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    exec(recipe, {})  # noqa: S102
+    log = MemoryLog()
+    assert import_log(tmp_path / "calls.csv", "csv", log).decisions == 2
+    one, two = decision_rows(log)
+    assert (one["decision_id"], one["agent"], one["reward"], one["cost_usd"]) == ("r1", "large", 0.75, 0.02)
+    assert (two["completed"], two["reward"]) == (False, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -12,25 +11,11 @@ from bot_orch.arrays import Floats
 from bot_orch.core.events import IMPORTED, Configured, DecisionMade, Event, FeedbackGiven, TaskRecord, stored_column
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingFileError
-from bot_orch.evaluation.importing.foreign import Foreign, ImportOptions, ImportPlace, Reader
-from bot_orch.evaluation.importing.gateways import read_langfuse, read_litellm
-from bot_orch.evaluation.importing.own import event_rows_of
-from bot_orch.evaluation.importing.tables import read_csv, read_jsonl
-from bot_orch.evaluation.importing.vw import read_vw
+from bot_orch.evaluation.importing.reading import SOURCES, ForeignDecision, ImportOptions, ImportPlace, read_decisions
 from bot_orch.log.events import encode_event
 from bot_orch.log.log import Log, Row
 from bot_orch.types import COLUMNS, Outcome, Task
 
-_Read = Callable[[Path, ImportOptions, Reader], Iterator[Foreign]]
-_READERS: dict[str, _Read] = {
-    "csv": read_csv,
-    "jsonl": read_jsonl,
-    "litellm": read_litellm,
-    "langfuse": read_langfuse,
-    "vw": read_vw,
-}
-#: What can be imported.
-SOURCES = (*_READERS, "events")
 _MOST_AGENTS, _MOST_FEATURES = 200, 2000
 
 
@@ -47,16 +32,16 @@ class ImportSummary:
 
 
 def import_log(path: Path, source: str, log: Log, *, options: ImportOptions | None = None) -> ImportSummary:
-    """Read a file of another router (or our own events) and append it to an empty log.
+    """Read a file of another router and append it to an empty log.
 
     Parameters
     ----------
     path, source
-        The file, and what wrote it: one of :data:`SOURCES`.
+        The file, and its format: one of :data:`bot_orch.evaluation.importing.reading.SOURCES`.
     log
         Where to write; committed at the end.
     options
-        Columns, reward and range.
+        Columns and range of rewards.
     """
     if source not in SOURCES:
         raise InvalidInputError("--from", f"is {source!r}", f"choose one of {', '.join(SOURCES)}")
@@ -64,40 +49,21 @@ def import_log(path: Path, source: str, log: Log, *, options: ImportOptions | No
         raise MissingFileError("FILE", f"{path} is no file", "pass the file to import")
     if log.last()[0]:
         raise InvalidInputError("--out", "holds events already", "name a new log")
-    given, reader = options or ImportOptions(), Reader()
-    if source == "events":
-        rows = event_rows_of(path)
-        made = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
-        found = _own(made, rows)
-    else:
-        decisions = _in_order(_READERS[source](path, given, reader))
-        if not decisions:
-            raise InvalidInputError(str(path.name), "holds no decision", f"pass a file of {source} with decisions")
-        agents = _agents(path.name, decisions, given)
-        rows, known = _rows(decisions, agents, given)
-        rewarded = sum(each.reward is not None for each in decisions)
-        found = ImportSummary(len(decisions), agents, rewarded, propensities=known, ignored=tuple(reader.ignored))
+    given, ignored = options or ImportOptions(), dict[str, None]()
+    decisions = list(read_decisions(path, source, given, ignored))
+    if not decisions:
+        raise InvalidInputError(str(path.name), "holds no decision", f"pass a file of {source} with decisions")
+    if all(each.time_us is not None for each in decisions):
+        decisions.sort(key=lambda each: each.time_us or 0)
+    agents = _agents(path.name, decisions, given)
+    rows, known = _rows(decisions, agents, given)
     log.append(rows)
     log.commit()
-    return found
+    rewarded = sum(each.reward is not None for each in decisions)
+    return ImportSummary(len(decisions), agents, rewarded, propensities=known, ignored=tuple(ignored))
 
 
-def _own(made: list[DecisionMade], rows: list[Row]) -> ImportSummary:
-    rewarded = {row.ref for row in rows if isinstance(event := row.event(), FeedbackGiven) and event.reward is not None}
-    known = sum(bool(np.isfinite(event.column("propensity")).all()) for event in made)
-    agents = made[-1].agents if made else ()
-    return ImportSummary(len(made), agents, len(rewarded & {event.id for event in made}), propensities=known)
-
-
-def _in_order(decisions: Iterable[Foreign]) -> list[Foreign]:
-    """Sort by time if every row has one."""
-    found = list(decisions)
-    if all(each.time_us is not None for each in found):
-        found.sort(key=lambda each: each.time_us or 0)
-    return found
-
-
-def _agents(file: str, decisions: list[Foreign], options: ImportOptions) -> tuple[str, ...]:
+def _agents(file: str, decisions: list[ForeignDecision], options: ImportOptions) -> tuple[str, ...]:
     names = dict.fromkeys(options.agents)
     for each in decisions:
         names.update(dict.fromkeys((*(each.propensities or ()), *each.eligible, each.agent)))
@@ -107,7 +73,7 @@ def _agents(file: str, decisions: list[Foreign], options: ImportOptions) -> tupl
     return tuple(names)
 
 
-def _rows(decisions: list[Foreign], agents: tuple[str, ...], options: ImportOptions) -> tuple[list[Row], int]:
+def _rows(decisions: list[ForeignDecision], agents: tuple[str, ...], options: ImportOptions) -> tuple[list[Row], int]:
     rows: list[Row] = []
 
     def add(event: Event, ref: str, time_us: int) -> None:
@@ -125,7 +91,7 @@ def _rows(decisions: list[Foreign], agents: tuple[str, ...], options: ImportOpti
     return rows, known
 
 
-def _ids(decisions: list[Foreign]) -> list[str]:
+def _ids(decisions: list[ForeignDecision]) -> list[str]:
     """Ids from the file, or row numbers; an error names the second use of an id."""
     seen: dict[str, ImportPlace] = {}
     for each in decisions:
@@ -136,7 +102,7 @@ def _ids(decisions: list[Foreign]) -> list[str]:
     return list(seen)
 
 
-def _vectors(decisions: list[Foreign]) -> list[tuple[float, ...]]:
+def _vectors(decisions: list[ForeignDecision]) -> list[tuple[float, ...]]:
     """Feature vectors of equal length; named features get one column each, in order of first occurrence."""
     names = dict.fromkeys(name for each in decisions if isinstance(each.features, dict) for name in each.features)
     if len(names) > _MOST_FEATURES:
@@ -156,7 +122,7 @@ def _vectors(decisions: list[Foreign]) -> list[tuple[float, ...]]:
     return found
 
 
-def _propensities(each: Foreign, agents: tuple[str, ...], options: ImportOptions) -> Floats:
+def _propensities(each: ForeignDecision, agents: tuple[str, ...], options: ImportOptions) -> Floats:
     """One propensity per agent, NaN if unknown. The remainder of a single one is spread over the other agents."""
     allowed = each.eligible or agents
     if each.propensities:
@@ -177,7 +143,7 @@ def _propensities(each: Foreign, agents: tuple[str, ...], options: ImportOptions
 
 
 def _made(
-    each: Foreign, id_: str, agents: tuple[str, ...], *, p: Floats, features: tuple[float, ...], number: int
+    each: ForeignDecision, id_: str, agents: tuple[str, ...], *, p: Floats, features: tuple[float, ...], number: int
 ) -> DecisionMade:
     try:
         task = Task(each.task_id or id_, each.kind, None, features)
@@ -203,7 +169,7 @@ def _made(
     )
 
 
-def _feedback(each: Foreign, id_: str, number: int) -> FeedbackGiven | None:
+def _feedback(each: ForeignDecision, id_: str, number: int) -> FeedbackGiven | None:
     """The outcome event, if the row contains one."""
     reason = None if each.completed else each.reason or "failed"
     if each.completed and each.reward is None and each.elapsed_s is None:
