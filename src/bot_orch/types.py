@@ -100,9 +100,6 @@ class Task:
     claims
         Probability of being right that an agent states of itself for this task, by agent id. A profile over labels
         states one too, its largest probability; the number given here takes precedence.
-    extra_usd
-        Dollars that this task is expected to cost more than usual, negative for less, by agent id: an agent whose
-        provider has the prompt in its cache, say. It counts where dollars do.
     encoded
         Version of the encoder whose numbers end ``features``, for a task that comes from a log; empty otherwise.
     """
@@ -114,7 +111,6 @@ class Task:
     reference: Measure | None = None
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
     claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
-    extra_usd: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
     encoded: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -128,8 +124,6 @@ class Task:
             _warn_of_id()
         if self.claims is not _NO_CLAIMS:
             object.__setattr__(self, "claims", _checked_claims(self.claims))
-        if self.extra_usd is not _NO_CLAIMS:
-            object.__setattr__(self, "extra_usd", _checked_dollars(self.extra_usd))
         if self.features is not _NO_FEATURES:
             object.__setattr__(self, "features", _features(self.features))
         if self.reference is not None:
@@ -521,16 +515,6 @@ def _checked_claims(claims: Any) -> Mapping[str, float]:
             remedy = "pass a probability in [0, 1], and leave out agents that state none"
             raise InvalidInputError(f"task.claims.{name}", f"is {claim!r}", remedy)
     return MappingProxyType({name: float(claim) for name, claim in claims.items()})
-
-
-def _checked_dollars(dollars: Any) -> Mapping[str, float]:
-    """Finite dollars, by agent."""
-    if not isinstance(dollars, Mapping):
-        raise InvalidInputError("task.extra_usd", f"is {dollars!r}", 'pass dollars by agent, such as {"large": -0.01}')
-    for name, usd in dollars.items():
-        if not (is_number(usd) and math.isfinite(usd)):
-            raise InvalidInputError(f"task.extra_usd.{name}", f"is {usd!r}", "pass dollars, or leave the agent out")
-    return MappingProxyType({name: float(usd) for name, usd in dollars.items()})
 
 
 def _check_profiles(profiles: Any) -> None:

@@ -178,7 +178,6 @@ CASES = {
             "kind": "",
             "text": "",
             "features": (1.0,),
-            "extra_usd": {"a": 0.1},
             "reference": None,
             "profiles": {},
             "claims": {},

@@ -72,8 +72,6 @@ class Observation:
         Whether ``cost`` is known to be zero for every agent.
     price
         Agents' configured prices in dollars per call, ``(M,)``; NaN where there is none.
-    extra_usd
-        Dollars that the task is expected to cost more than usual, ``(M,)``.
     names
         Names of the agents, for constraints on one of them.
     """
@@ -90,7 +88,6 @@ class Observation:
     claims: Floats | None = None
     free: bool = False
     price: Floats | None = None
-    extra_usd: Floats | None = None
     names: tuple[str, ...] = ()
 
 
@@ -535,7 +532,7 @@ class Engine:
         cost, weights = o.cost, self.settings.weights
         if weights.usd:
             dollars = self.prices.dollars(parts["prices"], self._dense(o.context), o.price)
-            cost = np.asarray(cost + weights.per_usd * _with_extra(dollars, o.extra_usd))
+            cost = np.asarray(cost + weights.per_usd * dollars)
         if self.seconds is not None:
             cost = np.asarray(cost + weights.per_second * self.seconds.means(parts["seconds"]))
         if self.first_token is not None:
@@ -552,8 +549,6 @@ class Engine:
 
     def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
         means = self._means(parts, o.context, o.price, names=o.names)
-        if means.dollars is not None and o.extra_usd is not None:
-            means = replace(means, dollars=_with_extra(means.dollars, o.extra_usd))
         return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
 
     def _learn_usage(
@@ -644,8 +639,3 @@ def _earned(feedback: Feedback) -> Floats:
         return feedback.earned
     known = chosen_entries(feedback.observed, feedback.agent)
     return np.where(known, chosen_entries(feedback.reward, feedback.agent), np.nan)
-
-
-def _with_extra(dollars: Floats, extra_usd: Floats | None) -> Floats:
-    """Expected dollars of a task that costs more or less than usual; never below zero."""
-    return dollars if extra_usd is None else np.maximum(dollars + extra_usd, 0.0)

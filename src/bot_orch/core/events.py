@@ -63,16 +63,14 @@ class TaskRecord(NamedTuple):
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, float] | None = None
-    extra_usd: dict[str, float] | None = None
 
     def task(self, features: tuple[float, ...] | None = None) -> Task:
         """Convert to a task for the orchestrator, with its own or the given features."""
         reference, seen = None if self.reference is None else measure_of(self.reference), features or self.features
-        if self.profiles is None and self.claims is None and self.extra_usd is None:
+        if self.profiles is None and self.claims is None:
             return Task(self.id, self.kind, None, seen, reference)
         profiles = {name: measure_of(measure) for name, measure in (self.profiles or {}).items()}
-        claims, extra_usd = self.claims or {}, self.extra_usd or {}
-        return Task(self.id, self.kind, None, seen, reference, profiles, claims=claims, extra_usd=extra_usd)
+        return Task(self.id, self.kind, None, seen, reference, profiles, claims=self.claims or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,8 +426,7 @@ def record_task(task: Task) -> TaskRecord:
     """The part of a task that is logged."""
     reference = None if task.reference is None else task.reference.to_dict()
     profiles = {name: measure.to_dict() for name, measure in task.profiles.items()} or None
-    claims, extra_usd = dict(task.claims) or None, dict(task.extra_usd) or None
-    return TaskRecord(task.id, task.kind, task.features, reference, profiles, claims, extra_usd)
+    return TaskRecord(task.id, task.kind, task.features, reference, profiles, dict(task.claims) or None)
 
 
 def record_decision(

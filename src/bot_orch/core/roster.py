@@ -192,8 +192,6 @@ class Roster:
             observed.claims = claims_of(task, self.names)
         if engine.accounts or self.price is not None:
             observed.price, observed.names = self.price, self.names
-        if task.extra_usd and engine.accounts:
-            observed.extra_usd = np.array([task.extra_usd.get(name, 0.0) for name in self.names])
         return observed
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:

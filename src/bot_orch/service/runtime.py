@@ -31,7 +31,6 @@ from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.objective import baseline_of
 from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import RouterUsage, TokenUsage
-from bot_orch.service.prefixes import PrefixCaches
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.groups import Group
@@ -100,7 +99,6 @@ class Runtime:
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
         self.repeats, self.loops = Repeats(), ToolLoops()
-        self.caches = PrefixCaches()
         self.stopping = self.loaded = self.closed = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None

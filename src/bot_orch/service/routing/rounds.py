@@ -31,7 +31,6 @@ from bot_orch.service.judges.registry import OWN
 from bot_orch.service.judging.completions import answered_by
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
-from bot_orch.service.prefixes import PromptPrefix
 from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, feedback_id
 from bot_orch.service.routing.decision import decide
@@ -80,8 +79,6 @@ class Round:
         The service, the task, which agents it may go to, and what to send them.
     text
         The request, for the router's encoder; None if it has none.
-    prefixes
-        Beginnings of the prompt, for the caches of providers.
     task_id
         Of a task submitted to ``/v1/tasks``.
     resumable
@@ -111,7 +108,6 @@ class Round:
     _: KW_ONLY
     call: CallRequest
     text: str | None = None
-    prefixes: tuple[PromptPrefix, ...] = ()
     task_id: str | None = None
     resumable: bool = False
     again: DecisionMade | None = None
@@ -405,7 +401,7 @@ class Round:
     async def _looked(self, decision: DecisionMade, reply: CallReply, chunks: list[Chunk]) -> None:
         """Note what is known of an answer: what checks say, how sure it is."""
         judges, settings = self.runtime.judges, self.runtime.config.router
-        self._note_answer(decision, reply)
+        self._check_model(decision, reply.model)
         self._add_up(reply.attempts)
         verdicts = {} if judges is None else await judges.look(decision, self.call, reply)
         self.spent_usd += sum(each.cost_usd for each in verdicts.values())
@@ -490,19 +486,11 @@ class Round:
         """Whether the round waits for a person, and keeps the ticket across restarts."""
         return self.resumable and any(each.id == agent and each.kind == "human" for each in self.runtime.config.agents)
 
-    def _note_answer(self, decision: DecisionMade, reply: CallReply) -> None:
-        """What an answer says besides its text: which model made it, and what the provider's cache has now."""
-        if decision.agent not in self.runtime.guards:
-            return
-        guard = self.runtime.guards[decision.agent]
-        self._check_model(decision, reply.model)
-        if self.prefixes:
-            caches, caller = self.runtime.caches, self.constraints.token
-            caches.note(caller, self.prefixes, decision.agent, reply.usage, price=guard.price)
-
     def _check_model(self, decision: DecisionMade, served: str) -> None:
         """Start the agent afresh if another model answers in its name: what was learned is about the former one."""
         runtime = self.runtime
+        if decision.agent not in runtime.guards:
+            return
         asked, known = runtime.guards[decision.agent].models, runtime.ledger.rollout.models.get(decision.agent, ())
         settled = served in asked or served in known or len(known) >= _MOST_MODELS
         if not (asked and served and runtime.ready) or settled:
@@ -516,7 +504,7 @@ class Round:
         runtime.writer.stage(runtime.writer.stamp(), note, decision.agent)
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
-        self._note_answer(decision, reply)
+        self._check_model(decision, reply.model)
         self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
         self.answered, self._usage = True, reply.usage
         self.spent_usd += reply.cost_usd
@@ -652,8 +640,6 @@ class ChatTask(msgspec.Struct, frozen=True, array_like=True):
         Ids of earlier answers that it builds on, and of the tool calls whose results it has.
     text
         The prompt, for a router with an encoder; it is not logged.
-    prefixes
-        Digests of the beginnings of the prompt, for agents whose provider reads them from a cache at a lower price.
     """
 
     task: TaskRecord
@@ -661,7 +647,6 @@ class ChatTask(msgspec.Struct, frozen=True, array_like=True):
     refers_to: tuple[str, ...]
     results: tuple[str, ...]
     text: str | None
-    prefixes: tuple[PromptPrefix, ...] = ()
 
 
 async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round:
@@ -670,12 +655,8 @@ async def round_of(runtime: Runtime, chat: ChatTask, call: CallRequest) -> Round
         raise unknown_model()
     constraints = msgspec.structs.replace(chat.constraints, made_by=await _made_by(runtime, chat))
     record = chat.task._replace(id=f"chat-{time_ordered_id(runtime.writer.now_us())}")
-    settings = runtime.ledger.router.settings
-    if chat.prefixes and (settings.weights.usd or settings.constraints):
-        prices = {name: runtime.guards[name].price for name in runtime.ledger.router.agents if name in runtime.guards}
-        record = record._replace(extra_usd=runtime.caches.extra_usd(constraints.token, chat.prefixes, prices))
-    text = None if settings.text is None else chat.text
-    return Round(runtime, record, constraints, call=call, text=text, prefixes=chat.prefixes)
+    text = None if runtime.ledger.router.settings.text is None else chat.text
+    return Round(runtime, record, constraints, call=call, text=text)
 
 
 def unknown_model() -> Problem:

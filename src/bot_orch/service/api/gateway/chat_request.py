@@ -15,7 +15,6 @@ from bot_orch.arrays import nan_for_null
 from bot_orch.core.events import TaskRecord
 from bot_orch.service.api.bodies import ChatAside, ChatHints
 from bot_orch.service.loops import results_in
-from bot_orch.service.prefixes import prefixes_of
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.requests import needs_of, prompt_of, size_of
 from bot_orch.service.routing.rounds import ChatTask
@@ -115,13 +114,7 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
         refers_to=asked.refers_to,
         results=tuple(results_in(messages)),
         text=prompt_of(messages) if encodes else None,
-        prefixes=prefixes_of(messages, asked.params) if _caches(request) else (),
     )
-
-
-def _caches(request: Request) -> bool:
-    """Whether any agent's provider has a price of its own for prompts in its cache."""
-    return any(each.price.get("cached_input_usd_per_million") is not None for each in request.runtime.config.agents)
 
 
 def call_of(asked: ChatRequest, trace: Mapping[str, str]) -> CallRequest:
