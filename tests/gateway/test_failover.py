@@ -1,5 +1,7 @@
 """Agents that cannot be used: another one is asked, the circuit opens, and nothing is learned about quality."""
 
+import time
+
 import openai
 import pytest
 from remote import GOOD, HELLO, attempts
@@ -72,3 +74,49 @@ def test_a_wrong_address_is_a_failure_of_the_agent_and_leaves_its_circuit_closed
         assert ask(client(service)).choices[0].message.content == "The answer"
     assert len(endpoint.seen(lost)) > 5 and views(service)["lost"]["circuit"] == "closed"
     assert {each.ending for each in attempts(service, 30)} == {"completed", "upstream_missing"}
+
+
+def slow_down(seconds=None):
+    headers = {} if seconds is None else {"Retry-After": str(seconds)}
+    return {"status": 429, "headers": headers, "error": {"message": "slow down", "code": "rate_limit_exceeded"}}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("seconds", [None, 2], ids=["429", "Retry-After"])
+def test_after_a_429_another_agent_is_asked_before_any_wait(endpoint, serve, agent, client, seconds, streams):
+    busy, good = endpoint.script(slow_down(seconds)), endpoint.script(GOOD)
+    service = serve(agent(busy, "busy", tries=2), agent(good, "good", tries=2), router=EVEN)
+    through, took, calls = client(service), [], 0
+    while len(endpoint.seen(busy)) < 3:
+        begun = time.monotonic()
+        assert ask(through, **({"stream": True} if streams else {}))
+        took.append(time.monotonic() - begun)
+        calls += 1
+        service.post("/v1/admin/agents/busy/reset")  # ends the hold
+    assert max(took) < 1.5, "nobody waits two seconds"
+    made = attempts(service, calls + 3)
+    assert [each.number for each in made if each.agent == "busy"] == [1, 1, 1], "it is not asked twice in a round"
+    outcomes = [outcome_of(service, each.decision_id) for each in made if each.agent == "busy"]
+    assert {(each["reward"], each["reason"]) for each in outcomes} == {(None, "not_applicable")}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("others", ["none", "not eligible", "busy too", "held"])
+def test_only_where_no_other_may_serve_an_agent_is_waited_for(endpoint, serve, agent, client, others, streams):
+    url = endpoint.script(slow_down(1), GOOD)
+    names = ["one"] if others == "none" else ["one", "two"]
+    busy = {"busy too": endpoint.script(slow_down(1), GOOD), "held": endpoint.script(slow_down(60))}
+    lines = [agent(url if name == "one" else busy.get(others, endpoint.script(GOOD)), name, tries=2) for name in names]
+    service, options = serve(*lines, router=EVEN), {"stream": True} if streams else {}
+    if others == "held":  # it has asked for a minute
+        with pytest.raises(openai.RateLimitError):
+            client(service).chat.completions.create(model="two", messages=HELLO)
+    begun = time.monotonic()
+    answer = client(service).chat.completions.create(
+        model="one" if others == "not eligible" else "auto", messages=HELLO, **options
+    )
+    assert list(answer) if streams else answer.choices[0].message.content == "The answer"
+    assert 1.0 <= time.monotonic() - begun < 5.0
+    made = attempts(service, 2 if others in ("none", "not eligible") else 3)
+    (done,) = (each for each in made if each.ending == "completed")
+    assert done.number == 2 and (done.agent == "one" or others == "busy too")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
@@ -49,6 +49,8 @@ class CallRequest:
         Where the agent must be; for agents with several deployments.
     most_calls
         Most attempts for this request; ``None`` leaves it to the agent's ``retry.tries``.
+    elsewhere
+        Whether another agent may serve the request; then one that asks to slow down is not waited for.
     meter
         Adds up the time that the agent takes.
     carrier
@@ -72,6 +74,7 @@ class CallRequest:
     endpoint: str = "chat"
     document: Mapping[str, Any] | None = None
     region: str | None = None
+    elsewhere: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
     meter: AgentMeter | None = field(default=None, compare=False, repr=False)
     carrier: AgentRunner | None = field(default=None, compare=False, repr=False)
 

@@ -447,6 +447,9 @@ class Guard:
         most = retry.tries if run.request.most_calls is None else min(retry.tries, run.request.most_calls)
         if not safe or number >= most or not self.breaker.ready() or self._closing:
             return None
+        slowed, elsewhere = failure.ending is Ending.RATE_LIMITED or failure.retry_after_s, run.request.elsewhere
+        if slowed and elsewhere is not None and elsewhere():
+            return None
         pause = retry.pause(number, f"{self.agent_id}/{run.request.id}", failure.retry_after_s)
         if pause is None or run.deadline_at is None:
             return pause

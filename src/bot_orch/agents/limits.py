@@ -77,7 +77,7 @@ class Retry:
         Maximal number of attempts; 1 disables retries.
     pause_s
         The pause doubles from this one to five seconds, with jitter of up to half. An agent that asks for more
-        (``Retry-After``) is not retried.
+        (``Retry-After``) is not retried; nor is one that asks to slow down, if another one may serve the request.
     idempotent
         Whether repeating the work is harmless. If not, only calls that cannot have started are retried.
     """

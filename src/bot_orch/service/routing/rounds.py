@@ -37,7 +37,7 @@ from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import NEXT_DECISION
 from bot_orch.service.routing.failures import FINAL, problem_of_round, reason_of
 from bot_orch.service.routing.midstream import PartialAnswer
-from bot_orch.service.routing.rules import ANY, RoutingConstraints, caps_used
+from bot_orch.service.routing.rules import ANY, RoutingConstraints, caps_used, narrow
 from bot_orch.service.routing.shadows import beside, drawn_shadows, unseen
 from bot_orch.service.routing.steps import (
     ANSWER,
@@ -259,18 +259,11 @@ class Round:
             self._remember(event)
             return event
         try:
-            tried = (name for name in self.tried if self.tried.count(name) > 1 or name not in self.partial.refused)
-            constraints = msgspec.structs.replace(
-                self.constraints,
-                tried=tuple(tried),
-                spent_usd=self.spent_usd,
-                continuing=self._continuing() if self.partial.begun else (),
-            )
             first = self.decisions[0] if self.decisions else ""
             event, self._group = decide(
                 self.runtime,
                 self.record,
-                constraints,
+                self._constraints(),
                 text=self.text,
                 task_ref=self.task_id,
                 round_id=first,
@@ -290,6 +283,34 @@ class Round:
         if beside_it and not first and not self.constraints.shadow:
             self._start_shadows(event)
         return event
+
+    def _constraints(self) -> RoutingConstraints:
+        """The constraints of the next decision of the round."""
+        tried = (name for name in self.tried if self.tried.count(name) > 1 or name not in self.partial.refused)
+        return msgspec.structs.replace(
+            self.constraints,
+            tried=tuple(tried),
+            spent_usd=self.spent_usd,
+            continuing=self._continuing() if self.partial.begun else (),
+        )
+
+    def _others(self) -> bool:
+        """Whether another agent may be asked in place of the last one."""
+        runtime, settings = self.runtime, self.runtime.config.router
+        if len(self.tried) >= settings.attempts or self.calls + 1 >= settings.max_calls:
+            return False
+        try:
+            narrow(
+                self._constraints(),
+                settings,
+                runtime.ledger,
+                guards=runtime.guards,
+                now_us=runtime.writer.now_us(),
+                shadows=runtime.shadows,
+            )
+        except Problem:
+            return False
+        return True
 
     def _continuing(self) -> tuple[str, ...]:
         """Agents that can go on with the answer that the client has begun to get."""
@@ -457,7 +478,10 @@ class Round:
         call = self.call
         if settings.carry == "summary" and self.candidates and not self.constraints.needs.only:
             call = carried(call, self.candidates.values())
-        return replace(call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds, meter=self.meter)
+        most, seconds = max(1, spare), given.seconds
+        return replace(
+            call, id=decision.id, most_calls=most, deadline_s=seconds, elsewhere=self._others, meter=self.meter
+        )
 
     def _taking_over(self, decision: DecisionMade, request: CallRequest) -> CallRequest:
         """The request as the agent gets it if the client has a part of the answer already."""
