@@ -107,7 +107,9 @@ def test_pauses_grow_with_jitter_and_are_the_same_for_the_same_request():
     async def scenario():
         pauses = []
         for _ in range(2):
-            guard, naps = guard_of(Scripted(*[Ending.UPSTREAM_5XX] * 4), retry=Retry(tries=4))
+            guard, naps = guard_of(
+                Scripted(*[Ending.UPSTREAM_5XX] * 4), retry=Retry(tries=4), breaker=BreakerSettings(failures=9)
+            )
             await ending_of(guard.call(CallRequest("r")))
             pauses.append(naps.taken)
         first, second, third = pauses[0]
