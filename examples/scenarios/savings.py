@@ -9,7 +9,7 @@ from play import Phase, PhaseResult, Scenario, main
 _SETTINGS = "settings: {{seed: 1, quality: {quality}, spread: 0.0, median_s: 0.001, sigma: 0.1}}"
 _AGENT = f"{{{{id: {{id}}, kind: simulated, price: {{{{per_call_usd: {{usd}}}}}}, {_SETTINGS}}}}}"
 _ROUTER = "policy: ucb1, seed: 7, floor: 0.02, objective: {usd: 20}"
-_SHADOW = "mode: observe, shadow: {baseline: large, usd_per_day: 100000}"
+_OBSERVE = "observe: {baseline: large, usd_per_day: 100000}"
 _PROMISE = "guarantee: {baseline: large, loss_at_most: 0.3}"
 
 
@@ -32,7 +32,7 @@ def _moved(played: Sequence[PhaseResult]) -> str:
 
 SCENARIO = Scenario(
     (
-        Phase("mode observe: large serves", f"{{{_ROUTER}, {_SHADOW}}}", _agents(0.9)),
+        Phase("mode observe: large serves", f"{{{_ROUTER}, {_OBSERVE}}}", _agents(0.9)),
         Phase("served, with a guarantee", f"{{{_ROUTER}, {_PROMISE}}}", _agents(0.9)),
         Phase("small becomes worse", f"{{{_ROUTER}, {_PROMISE}}}", _agents(0.1)),
     ),

@@ -60,10 +60,3 @@ PROGRAM = [sys.executable, "-c", "import json,sys; d=json.load(sys.stdin); print
 def wordy(request):
     """Valid JSON, and long: a string that a pattern with nested repetitions does not fit."""
     return CallReply('"' + "a long answer " * 8 + '"')
-
-
-def longer_is_better(request):
-    """A model that compares two answers by their lengths."""
-    text = request.messages[1]["content"]
-    a, b = (text.partition(f"<answer_{each}>\n")[2].partition("\n</answer")[0] for each in "AB")
-    return "better: tie" if len(a) == len(b) else f"better: {'A' if len(a) > len(b) else 'B'}"

@@ -124,7 +124,10 @@ def test_words_that_only_resemble_secrets_are_not_refused():
             "agents: [A], router: {midstream: resume}",
             "config.router.midstream: .*; choose from continue, error, restart",
         ),
-        ("agents: [A], routers: {x: {agents: [A], router: {mode: other}}}", "mode: .*; choose from observe, serve"),
+        (
+            "agents: [A], routers: {x: {agents: [A], router: {midstream: other}}}",
+            "midstream: .*; choose from continue, error, restart",
+        ),
         ("agents: [A], tokens: [{name: t, scopes: [none]}]", r"tokens\[0\]\.scopes\[0\]: .*; choose from .*admin"),
         (
             "agents: [{id: a, kind: simulated, capabilities: {prefill: x}}]",

@@ -1,25 +1,18 @@
 """Mode observe: the baseline serves, the router decides in the background, and some answers are compared."""
 
-import asyncio
 import csv
-import math
-from collections import Counter
 
-import numpy as np
 import pytest
 from service_running import until
 
-from bot_orch.agents.base import CallReply
 from bot_orch.cli.main import main
-from bot_orch.core.events import DecisionMade, FeedbackGiven
+from bot_orch.core.events import DecisionMade
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.savings import observed
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
-from bot_orch.service.judges.answer import AnswerGiven
-from bot_orch.service.judges.pairs import PairwiseJudge, PairwiseSettings
 
 CONFIG = """
 version: 1
@@ -32,16 +25,12 @@ agents:
   - {{id: long, kind: python, settings: {{path: "judging_fixtures:long"}}, price: {{per_call_usd: 0.01}}}}
 """
 LENGTH = 'judges: [{{name: length, kind: python, settings: {{path: "judging_fixtures:long_is_good"}}}}]'
-PAIRS = (
-    "judges: [{{name: pairs, kind: pairwise, settings: {{agent: {{kind: python, settings: "
-    '{{path: "judging_fixtures:longer_is_better"}}}}}}}}]'
-)
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
 
 
-def config(judges=LENGTH, *, mode="observe", usd_per_day=1e9, judge=""):
-    shadow = f"{{{{baseline: long, usd_per_day: {usd_per_day:.0f}{judge}}}}}"
-    return CONFIG.replace("ROUTER", f"mode: {mode}, shadow: {shadow}").replace("JUDGES", judges)
+def config(judges=LENGTH, *, usd_per_day=1e9):
+    observe = f"observe: {{{{baseline: long, usd_per_day: {usd_per_day:.0f}}}}}"
+    return CONFIG.replace("ROUTER", observe).replace("JUDGES", judges)
 
 
 def chats(service, n, **more):
@@ -121,39 +110,10 @@ def test_no_more_is_spent_on_comparisons_than_the_cap(start, tmp_path):
     assert [event.by for event in made(tmp_path / "log.sqlite")] == ["observe"] * 30, "a cent takes 15 minutes"
 
 
-def test_a_router_that_serves_is_compared_with_the_baseline(start, tmp_path):
-    service = start(config(mode="serve"))
-    chats(service, 60)
-    service.stop()
-    found = made(tmp_path / "log.sqlite")
-    beside = [event for event in found if event.by == "shadow"]
-    assert beside and {event.agent for event in beside} == {"long"}
-    other = {event.task.id for event in found if event.by == "policy" and event.agent == "short"}
-    assert {event.task.id for event in beside} <= other
-
-
-def test_a_judge_of_pairs_rewards_both_answers_and_others_stay_without(start, tmp_path):
-    service = start(config(PAIRS, judge=", judge: pairs"))
-    chats(service, 40)
-    until(lambda: not service.runtime.ledger.pending)
-    service.stop()
-    found = made(tmp_path / "log.sqlite")
-    rewards = {
-        event.decision_id: event.reward
-        for event in events(tmp_path / "log.sqlite")
-        if isinstance(event, FeedbackGiven) and event.judge == "pairs"
-    }
-    short = {event.task.id: event.id for event in found if event.by == "shadow" and event.agent == "short"}
-    assert short
-    assert {rewards[one] for one in short.values()} == {0.0}
-    served = {event.id: event.task.id for event in found if event.by == "observe"}
-    assert {served[one]: value for one, value in rewards.items() if one in served} == dict.fromkeys(short, 1.0)
-
-
-@pytest.mark.parametrize("shadow", [True, False])
-def test_answers_tell_their_dollars_and_the_baselines(start, shadow):
+@pytest.mark.parametrize("observes", [True, False])
+def test_answers_tell_their_dollars_and_the_baselines(start, observes):
     """Without a baseline, the dearest agent is it."""
-    service = start(config() if shadow else CONFIG.replace("ROUTER", "").replace("JUDGES", LENGTH))
+    service = start(config() if observes else CONFIG.replace("ROUTER", "").replace("JUDGES", LENGTH))
     (answer,) = chats(service, 1, model="short")
     assert float(answer.headers["x-bot-orch-cost-usd"]) == 0.001
     assert float(answer.headers["x-bot-orch-baseline-usd"]) == 0.01
@@ -162,34 +122,17 @@ def test_answers_tell_their_dollars_and_the_baselines(start, shadow):
 @pytest.mark.parametrize(
     ("router", "judges", "message"),
     [
-        ("mode: observe", "", "router.shadow: is missing in mode observe"),
-        ("shadow: {baseline: a, usd_per_day: 1}", "", "router.shadow.judge: is missing: nothing would judge"),
-        ("shadow: {baseline: c, usd_per_day: 1}", "", "router.shadow.baseline: 'c' is not an agent"),
-        ("shadow: {baseline: a, usd_per_day: 1, judge: x}", "", "'x' is no judge of kind pairwise"),
-        ("floor: 0.1", "{name: p, kind: pairwise, settings: {agent: a}}", "judges pairs, and gets none"),
+        ("mode: observe", "", "router.mode: is not a setting; write router.observe"),
+        ("observe: {baseline: a, usd_per_day: 1}", "", "router.observe: has nothing that judges the answers"),
+        ("observe: {baseline: c, usd_per_day: 1}", "", "router.observe.baseline: 'c' is not an agent"),
         (
-            "guarantee: {baseline: a, loss_at_most: 0.1}, shadow: {baseline: a, usd_per_day: 1, judge: p}",
-            "{name: p, kind: pairwise, settings: {agent: a}}",
-            "router.guarantee: needs a reward of every answer",
-        ),
-        (
-            "mode: observe, guarantee: {baseline: a, loss_at_most: 0.1}, shadow: {baseline: a, usd_per_day: 1}",
-            "{name: r, kind: regex, settings: {pattern: x}}",
-            "router.guarantee: has no effect in mode observe",
-        ),
-        (
-            "shadow: {baseline: a, usd_per_day: 1, judge: p}",
-            "{name: p, kind: pairwise, rate: 0.1, settings: {agent: a}}",
-            "judges.p.rate: has no effect on pairs",
-        ),
-        (
-            "success_reward: 1.0, shadow: {baseline: a, usd_per_day: 1, judge: p}",
-            "{name: p, kind: pairwise, settings: {agent: a}}",
-            "router.success_reward: would count beside preferences",
+            "guarantee: {baseline: a, loss_at_most: 0.1}, observe: {baseline: a, usd_per_day: 1}",
+            "{name: r, kind: json_schema, settings: {schema: {}}}",
+            "router.guarantee: has no effect beside router.observe",
         ),
         (
             "guarantee: {baseline: a, loss_at_most: 0.1}, rules: [{deny: [a]}]",
-            "{name: r, kind: regex, settings: {pattern: x}}",
+            "{name: r, kind: json_schema, settings: {schema: {}}}",
             "router.rules[0]: keeps all requests from a, the baseline",
         ),
     ],
@@ -201,84 +144,3 @@ def test_comparisons_without_effect_are_refused(router, judges, message):
     with pytest.raises(InvalidInputError) as refused:
         check(parse_config(f"version: 1\nrouter: {{{router}}}\njudges: [{judges}]\nagents: {agents}"))
     assert message in str(refused.value)
-
-
-def test_a_shadow_cannot_serve_as_the_baseline_of_mode_observe():
-    router = "router: {mode: observe, shadow: {baseline: a, usd_per_day: 1}}"
-    with pytest.raises(InvalidInputError, match=r"agents\.a\.shadow: is set for the baseline, which serves"):
-        parse_config(f"version: 1\n{router}\nagents: [{{id: a, kind: python, shadow: 0.1}}, {{id: b, kind: human}}]")
-
-
-class Biased:
-    """A judge of pairs that sees two numbers, prefers the larger one with some noise, and often the first place."""
-
-    def __init__(self, first):
-        self.first, self.rng = first, np.random.default_rng(1)
-
-    async def call(self, request):
-        text = request.messages[1]["content"]
-        a, b = (float(text.partition(f"<answer_{each}>\n")[2].partition("\n")[0]) for each in "AB")
-        if self.rng.random() < self.first:
-            return CallReply("better: A")
-        better = self.rng.random() < 1.0 / (1.0 + math.exp(b - a))
-        return CallReply("better: A" if better else "better: B")
-
-
-async def preferences(first, n=400):
-    guard = Biased(first)
-    judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
-    one, other = AnswerGiven("d-1", "one", text="1.0"), AnswerGiven("d-2", "other", text="0.0")
-    values = [await judge.preference(one, other) for _ in range(n)]
-    back = [(await judge.preference(other, one)).value for _ in range(n)]
-    placed = Counter(each.place for each in values)
-    assert placed["first"] > 4 * placed["second"] if first else placed["first"] < 2 * placed["second"]
-    return judge, sum(each.value for each in values) / n, sum(back) / n
-
-
-@pytest.mark.parametrize("first", [0.0, 0.6])
-def test_the_order_of_two_answers_is_measured_and_cancels(first):
-    judge, value, back = asyncio.run(preferences(first))
-    fair = (1.0 - first) / (1.0 + math.exp(-1.0)) + 0.5 * first
-    assert value == pytest.approx(fair, abs=0.05)
-    assert value + back == pytest.approx(1.0, abs=0.05)
-    assert judge.bias.value == pytest.approx(0.5 * first, abs=0.05)
-
-
-class InFull:
-    """A judge of pairs that prefers the first place, and waits until all pairs have been asked about."""
-
-    def __init__(self, abreast):
-        self.left, self.all = abreast, asyncio.Event()
-
-    async def call(self, request):
-        self.left -= 1
-        if self.left <= 0:
-            self.all.set()
-        await self.all.wait()
-        return CallReply("better: tie" if "<answer_A>\nequal" in request.messages[1]["content"] else "better: A")
-
-
-def test_what_decided_is_told_pair_by_pair_with_several_at_a_time():
-    async def judged():
-        guard = InFull(3)
-        judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
-        texts = ("equal", "one", "equal")
-        pairs = [[AnswerGiven(f"{name}-{i}", name, text=text) for name in "de"] for i, text in enumerate(texts)]
-        return [each.place for each in await asyncio.gather(*(judge.preference(*pair) for pair in pairs))]
-
-    assert asyncio.run(judged()) == ["", "first", ""]
-
-
-def test_one_order_alone_would_be_biased():
-    """The control: the verdict of the call that shows an answer first."""
-
-    async def verdicts(n=300):
-        guard = Biased(0.6)
-        judge = PairwiseJudge("pairs", PairwiseSettings("x"), lambda: guard)
-        one, other = AnswerGiven("d-1", "one", text="0.0"), AnswerGiven("d-2", "other", text="0.0")
-        alone = [await judge._verdict(one, other) for _ in range(n)]
-        return sum(alone) / n, sum([(await judge.preference(one, other)).value for _ in range(n)]) / n
-
-    alone, both = asyncio.run(verdicts())
-    assert alone > 0.7
-    assert both == pytest.approx(0.5, abs=0.06)

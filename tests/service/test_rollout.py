@@ -1,9 +1,9 @@
-"""Rollout: a new agent's share is capped; drained agents get no new work; shadows are never shown."""
+"""Rollout: a new agent's share is capped; drained agents get no new work."""
 
 import pytest
 from service_running import until
 
-from bot_orch.core.events import DecisionMade, FeedbackGiven
+from bot_orch.core.events import DecisionMade
 from bot_orch.errors import InvalidInputError
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
@@ -102,62 +102,9 @@ def test_a_drained_agent_is_drained_after_a_snapshot(start):
     assert agent(service)["draining"] is True
 
 
-def test_a_shadow_is_asked_and_judged_but_never_shown(start, tmp_path):
-    service = start(text("shadow: 1.0"))
-    for _ in range(5):
-        answer = service.post("/v1/chat/completions", CHAT)
-        assert answer.headers["x-bot-orch-agent"] == "old"
-        assert answer.json()["model"] == "old"
-    until(lambda: _learned(service) == 10)
-    assert service.post("/v1/chat/completions", {**CHAT, "model": "new"}).status == 503
-    assert agent(service)["shadow_rate"] == 1.0
-    spent = service.get("/v1/admin/state").json()["spent_usd"]
-    assert spent == pytest.approx(5 * (0.01 + 0.1))  # both count
-    assert 'bot_orch_shadow_calls_total{agent="new"} 5' in service.get("/metrics").body.decode()
-    service.stop()
-    made = decisions(tmp_path / "log.sqlite")
-    assert [each.agent for each in made if each.by == "shadow"] == ["new"] * 5
-    shadowed = {each.task.id for each in made if each.by == "shadow"}
-    assert shadowed == {each.task.id for each in made if each.by != "shadow"}
-    assert replay(open_log(str(tmp_path / "log.sqlite"))).ok
-
-
-def _learned(service):
-    rows = list(service.runtime.writer.log.read())
-    return sum(isinstance(event := row.event(), FeedbackGiven) and event.effect == "learned" for row in rows)
-
-
-def test_the_rate_of_a_shadow_is_that_of_its_random_stream(start):
-    service = start(text("shadow: 0.25"))
-    for _ in range(60):
-        service.post("/v1/chat/completions", CHAT)
-    until(lambda: not any(name.startswith("shadow") for name in service.runtime.background))
-    made = service.runtime.ledger.router.rounds - 60
-    assert 6 <= made <= 26
-
-
-def test_nobody_waits_for_a_slow_shadow(start):
-    slow = HEAD + (
-        "  - {{id: new, kind: simulated, settings: {{median_s: 30.0, sigma: 0.0}}, shadow: 1.0, "
-        "limits: {{concurrency: 1, max_waiting: 0}}}}\n"
-    )
-    service = start(slow)
-    for _ in range(3):
-        assert service.post("/v1/chat/completions", CHAT, timeout=5.0).status == 200
-    until(lambda: agent(service)["in_flight"] == 1)
-
-
-def test_a_request_that_names_its_agents_is_not_shown_to_a_shadow(start):
-    service = start(text("shadow: 1.0"))
-    service.post("/v1/tasks", {"task": {"text": "x"}, "eligible": ["old"]})
-    until(lambda: not any(name.startswith("shadow") for name in service.runtime.background))
-    assert service.runtime.ledger.router.rounds == 1
-
-
-@pytest.mark.parametrize("trial", ["canary: 0.5", "shadow: 0.5"])
-def test_the_baseline_of_a_guarantee_takes_every_request(trial):
+def test_the_baseline_of_a_guarantee_takes_every_request():
     router = "router: {guarantee: {baseline: a, loss_at_most: 0.02}}"
-    agents = f"agents: [{{id: a, kind: simulated, {trial}}}, {{id: b, kind: simulated}}]"
+    agents = "agents: [{id: a, kind: simulated, canary: 0.5}, {id: b, kind: simulated}]"
     with pytest.raises(InvalidInputError, match="is set for the baseline of router.guarantee"):
         parse_config(f"version: 1\n{router}\n{agents}")
 
@@ -166,9 +113,7 @@ def test_the_baseline_of_a_guarantee_takes_every_request(trial):
     ("setting", "message"),
     [
         ("canary: 0", "config.agents[0].canary: expected `float` > 0.0"),
-        ("shadow: 2", "config.agents[0].shadow: expected `float` <= 1.0"),
-        ("shadow: 0.5", "config.agents: are all shadows"),
-        ("shadow: 0.5, canary: 0.5", "canary: has no effect while shadow is set"),
+        ("shadow: 0.5", "router.observe compares answers"),
     ],
 )
 def test_mistakes_are_named(setting, message):

@@ -187,8 +187,8 @@ class _NoQueue:
 
 
 def called_alike(one: AgentConfig, other: AgentConfig) -> bool:
-    """Whether two configurations of an agent give the same guard; they may differ in canary and shadow."""
-    first, second = (msgspec.structs.replace(each, canary=None, shadow=None) for each in (one, other))
+    """Whether two configurations of an agent give the same guard; they may differ in canary."""
+    first, second = (msgspec.structs.replace(each, canary=None) for each in (one, other))
     return first == second
 
 

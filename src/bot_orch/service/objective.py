@@ -52,7 +52,7 @@ def wanted_guarantee(settings: RouterConfig) -> Guarantee | None:
 
 
 def baseline_of(settings: RouterConfig, prices: Mapping[str, Price]) -> str | None:
-    """The agent that dollars are compared with: the baseline of the guarantee or shadow, else the dearest agent.
+    """The agent that dollars are compared with: that of the guarantee or of ``observe``, else the dearest agent.
 
     None if no agent is dearer than another one.
 
@@ -61,7 +61,7 @@ def baseline_of(settings: RouterConfig, prices: Mapping[str, Price]) -> str | No
     >>> baseline_of(RouterConfig(), {"small": Price(per_call_usd=0.001), "large": Price(per_call_usd=0.03)})
     'large'
     """
-    named = settings.guarantee.get("baseline") or (None if settings.shadow is None else settings.shadow.baseline)
+    named = settings.guarantee.get("baseline") or (settings.observe and settings.observe.baseline)
     if named is not None:
         return str(named)
     usual = {name: typical_price(price) for name, price in prices.items()}

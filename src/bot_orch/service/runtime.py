@@ -115,7 +115,6 @@ class Runtime:
         self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
         self.heir: Callable[[Event], None] | None = None  # takes what ends after the router was handed over
         self._canaries: dict[str, float] = {}
-        self.shadows: dict[str, float] = {}
         self.shadow_allowance = ShadowAllowance()
         self.baseline: str | None = None  # the agent that dollars are compared with
         self.prepare: Callable[[Runtime], Awaitable[None]] | None = None  # gives it the newest settings, at its start
@@ -276,7 +275,6 @@ class Runtime:
         self._canaries = {
             each.id: each.canary for each in config.agents if each.canary is not None and each.canary < 1.0
         }
-        self.shadows = {each.id: each.shadow for each in config.agents if each.shadow is not None}
         return before
 
     async def hand_over(self, heir: Callable[[Event], None]) -> None:

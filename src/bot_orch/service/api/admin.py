@@ -143,7 +143,6 @@ async def agents(request: Request) -> Reply:
                 retry_in_s=view.retry_in_s,
                 draining=view.agent in runtime.ledger.rollout.drained,
                 canary_share=caps.get(view.agent),
-                shadow_rate=runtime.shadows.get(view.agent),
             )
             for view in views
         ]

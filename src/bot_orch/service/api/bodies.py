@@ -286,7 +286,7 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
 
     ``reason`` says why it takes no calls, ``retry_in_s`` for how long (0: not known). ``held_s`` is what is left of a
     ``Retry-After`` of its own; ``waiting`` calls wait for one of its slots. A ``draining`` agent gets no new work; the
-    propensity of one on trial is at most its ``canary_share``; one with a ``shadow_rate`` answers no client.
+    propensity of one on trial is at most its ``canary_share``.
     """
 
     id: str
@@ -301,7 +301,6 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
     retry_in_s: float = 0.0
     draining: bool = False
     canary_share: float | None = None
-    shadow_rate: float | None = None
 
 
 class LimitView(ResponseView, frozen=True, kw_only=True):

@@ -57,9 +57,9 @@ def carries(config: Config) -> bool:
 
 
 def sees_text(config: Config) -> bool:
-    """Whether a router's owner needs the texts of chats and answers: for judges, signals, audits or shadow calls."""
-    shadows = config.router.shadow is not None or any(each.shadow is not None for each in config.agents)
-    return bool(config.judges or config.router.looks or config.audit is not None or shadows)
+    """Whether a router's owner needs the texts of chats and answers: for judges, signals, audits or comparisons."""
+    settings = config.router
+    return bool(config.judges or settings.looks or config.audit is not None or settings.observe is not None)
 
 
 class OwnedHereError(Exception):

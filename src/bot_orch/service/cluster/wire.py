@@ -44,7 +44,7 @@ class Hello(_Message, frozen=True):
 
 
 class Begin(_Message, frozen=True):
-    """A chat begins; ``messages`` and ``params`` are there if the owner has judges or shadows."""
+    """A chat begins; ``messages`` and ``params`` are there if the owner has judges or compares answers."""
 
     router: str
     chat: ChatTask

@@ -16,7 +16,7 @@ from msgspec import inspect
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.connect import split
-from bot_orch.service.config.settings import AgentConfig, Config
+from bot_orch.service.config.settings import Config
 
 #: Where all settings are, with or without the documentation.
 SEE_SETTINGS = "see the settings in: bot-orch validate --schema"
@@ -115,29 +115,21 @@ def _check_one(config: Config) -> None:
     if config.router.minimise is not None and config.router.subject_to.quality_within is None:
         remedy = "add quality_within, such as 0.02; without it the cheapest agent would do everything"
         raise InvalidInputError("config.router.subject_to", "has no quality_within beside minimise", remedy)
-    named.append(("shadow.baseline", None if config.router.shadow is None else config.router.shadow.baseline))
+    named.append(("observe.baseline", None if config.router.observe is None else config.router.observe.baseline))
     if isinstance(promised := config.router.guarantee.get("baseline"), str):
         named.append(("guarantee.baseline", promised))
-    _check_shadow(config)
+    _check_baselines(config)
     for where, name in named:
         if name is not None and name not in ids:
             near = difflib.get_close_matches(name, ids, 1)
             remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(ids)}"
             raise InvalidInputError(f"config.router.{where}", f"{name!r} is not an agent", remedy)
     for agent in config.agents:
-        where = f"config.agents.{agent.id}"
-        _check_rollout(agent, where)
-        trial = "canary" if agent.canary is not None else "shadow" if agent.shadow is not None else None
-        shadow = config.router.shadow
-        observed = config.router.mode == "observe" and shadow is not None and agent.id == shadow.baseline
-        if agent.shadow is not None and observed:
-            problem = "is set for the baseline, which serves in mode observe"
-            raise InvalidInputError(f"{where}.shadow", problem, "remove it, or choose another baseline")
-        if trial is not None and agent.id == config.router.guarantee.get("baseline"):
+        if agent.canary is not None and agent.id == config.router.guarantee.get("baseline"):
             problem = "is set for the baseline of router.guarantee, which must be able to take every request"
-            raise InvalidInputError(f"{where}.{trial}", problem, "remove it, or choose another baseline")
-    if all(agent.shadow is not None for agent in config.agents):
-        raise InvalidInputError("config.agents", "are all shadows", "leave at least one that may answer clients")
+            raise InvalidInputError(
+                f"config.agents.{agent.id}.canary", problem, "remove it, or choose another baseline"
+            )
     for index, token in enumerate(config.tokens):
         if (token.env is None) == (token.sha256 is None):
             raise InvalidInputError(f"config.tokens[{index}]", "needs one of env and sha256", "keep exactly one")
@@ -148,25 +140,11 @@ def _check_one(config: Config) -> None:
     check_numbers(config)
 
 
-def _check_rollout(agent: AgentConfig, where: str) -> None:
-    if agent.kind == "human" and agent.shadow is not None:
-        raise InvalidInputError(f"{where}.shadow", "is set for a person", "remove it")
-    if agent.shadow is not None and agent.canary is not None:
-        remedy = "remove shadow to begin with the canary"
-        raise InvalidInputError(f"{where}.canary", "has no effect while shadow is set", remedy)
-
-
-def _check_shadow(config: Config) -> None:
+def _check_baselines(config: Config) -> None:
     """Refuse comparisons without an effect, and a guarantee that could not see its rewards."""
     router = config.router
-    if router.mode == "observe" and router.shadow is None:
-        remedy = "write shadow: {baseline: ..., usd_per_day: ...}"
-        raise InvalidInputError("config.router.shadow", "is missing in mode observe", remedy)
-    if router.shadow is not None and len(config.agents) < 2:
-        raise InvalidInputError("config.router.shadow", "has no other agent to ask", "add one, or remove shadow")
-    if router.shadow is not None and router.shadow.judge is not None and router.success_reward is not None:
-        problem = "would count beside preferences, which are a half for answers that are equally good"
-        raise InvalidInputError("config.router.success_reward", problem, "remove it, or shadow.judge")
+    if router.observe is not None and len(config.agents) < 2:
+        raise InvalidInputError("config.router.observe", "has no other agent to ask", "add one, or remove observe")
     if not router.guarantee:
         return
     if len(config.agents) < 2:
@@ -177,13 +155,9 @@ def _check_shadow(config: Config) -> None:
         if rule.kind is None and not kept:
             problem = f"keeps all requests from {baseline}, the baseline of router.guarantee: nothing would be promised"
             raise InvalidInputError(f"config.router.rules[{index}]", problem, "let the baseline take them")
-    if router.mode == "observe":
-        remedy = "remove guarantee until mode is serve"
-        raise InvalidInputError("config.router.guarantee", "has no effect in mode observe", remedy)
-    if router.shadow is not None and router.shadow.judge is not None:
-        problem = "needs a reward of every answer, and shadow.judge compares a share of them"
-        remedy = "remove shadow.judge and add a judge that sees every answer, or remove guarantee"
-        raise InvalidInputError("config.router.guarantee", problem, remedy)
+    if router.observe is not None:
+        remedy = "remove guarantee until observe is removed"
+        raise InvalidInputError("config.router.guarantee", "has no effect beside router.observe", remedy)
 
 
 def check_numbers(config: Config) -> None:

@@ -19,7 +19,6 @@ __all__ = [
     "AgentConfig",
     "AlignmentConfig",
     "AuditConfig",
-    "BesideConfig",
     "BudgetConfig",
     "ClusterConfig",
     "Config",
@@ -27,6 +26,7 @@ __all__ = [
     "LimitsConfig",
     "ListenConfig",
     "MemoryConfig",
+    "ObserveConfig",
     "QueueConfig",
     "ReferenceConfig",
     "RetentionConfig",
@@ -179,14 +179,13 @@ class AlignmentConfig(_Part, frozen=True, kw_only=True):
     watch: Annotated[WatchConfig | None, _is("Drift test of the outputs.")] = None
 
 
-class BesideConfig(_Part, frozen=True, kw_only=True):
-    """Answers to compare with those that are served, in the background."""
+class ObserveConfig(_Part, frozen=True, kw_only=True):
+    """Watch first: the router decides in the background, and the agents that it would have chosen are asked, too."""
 
-    baseline: Annotated[str, _is("The agent that the router is compared with; in mode `observe` it serves.")]
-    usd_per_day: Annotated[float, _is("Dollars a day for these answers, spread over the day.", 0)]
-    judge: Annotated[
-        str | None, _is("A judge of kind `pairwise`, which compares both answers; without it judges see each alone.")
-    ] = None
+    baseline: Annotated[str, _is("The agent that serves, unless a request names another one.")]
+    usd_per_day: Annotated[
+        float, _is("Dollars a day for answers of those that the router would have chosen, spread over the day.", 0)
+    ]
 
 
 class RouterConfig(_Part, frozen=True, kw_only=True):
@@ -301,16 +300,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
             "the baseline is certified."
         ),
     ] = {}
-    mode: Annotated[
-        Literal["serve", "observe"],
-        _is(
-            "`observe`: the baseline serves, or the agent that the request names; the router decides in the "
-            "background, and `shadow` asks those that it would have chosen."
-        ),
-    ] = "serve"
-    shadow: Annotated[
-        BesideConfig | None,
-        _is("Further answers to the request served: the baseline's, or in mode `observe` the router's choice."),
+    observe: Annotated[
+        ObserveConfig | None, _is("The router serves nobody: its choices are compared with what is served.")
     ] = None
 
     @property
@@ -336,7 +327,6 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     retry: Annotated[dict[str, Any], _is("Retries of failed calls.")] = {}
     price: Annotated[dict[str, Any], _is("Dollars per call and token; by default the list price of its model.")] = {}
     canary: Annotated[float, _share("Its largest propensity, while it is new.")] | None = None
-    shadow: Annotated[float, _share("Share of rounds in which it is asked, too, and never shown.")] | None = None
     capabilities: Annotated[dict[str, Any], _is("What it can serve; all of a chat by default.")] = {}
 
 

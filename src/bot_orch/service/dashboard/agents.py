@@ -107,8 +107,6 @@ def _rollout(runtime: Runtime, name: str, caps: Mapping[str, float]) -> str:
     """A short description of what limits an agent's traffic."""
     if name in runtime.ledger.rollout.drained:
         return "draining"
-    if name in runtime.shadows:
-        return f"shadow {100 * runtime.shadows[name]:g} %"
     return f"canary, {100 * caps[name]:g} % at most" if name in caps else ""
 
 

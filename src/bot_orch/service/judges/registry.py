@@ -17,7 +17,6 @@ from bot_orch.service.judges.checks import RegexCheck, RegexSettings, SchemaChec
 from bot_orch.service.judges.functions import FunctionJudge, FunctionSettings
 from bot_orch.service.judges.implicit import ImplicitSettings
 from bot_orch.service.judges.models import ModelJudge, ModelSettings
-from bot_orch.service.judges.pairs import PairwiseSettings
 from bot_orch.service.judges.programs import (
     Program,
     ProgramSettings,
@@ -28,7 +27,7 @@ from bot_orch.service.judges.programs import (
 
 #: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
 OWN = "agent"
-_NOT_ASKED = ("thumbs", "implicit", "pairwise")
+_NOT_ASKED = ("thumbs", "implicit")
 _REWARDING = {"python", "simulated"}  # kinds of agents that may give their answers a reward
 _RESERVED = (OWN, "audit", "human", "caller")
 
@@ -59,7 +58,6 @@ JudgeSettings = (
     | UnitTestSettings
     | ThumbsSettings
     | ImplicitSettings
-    | PairwiseSettings
 )
 JUDGE_KINDS: Mapping[str, type[JudgeSettings]] = MappingProxyType(
     {
@@ -71,7 +69,6 @@ JUDGE_KINDS: Mapping[str, type[JudgeSettings]] = MappingProxyType(
         "unit_test": UnitTestSettings,
         "thumbs": ThumbsSettings,
         "implicit": ImplicitSettings,
-        "pairwise": PairwiseSettings,
     }
 )
 
@@ -94,7 +91,7 @@ def judge_settings(judge: JudgeConfig) -> JudgeSettings:
 
 
 def make_judge(judge: JudgeConfig, guard: Callable[[], Guard | None]) -> AnswerJudge | None:
-    """Build a judge of answers; None for kinds that wait for reports (``thumbs``, ``implicit``), and for ``pairwise``.
+    """Build a judge of answers; None for kinds that wait for reports (``thumbs``, ``implicit``).
 
     ``guard`` returns the agent that a judge of kind ``llm`` asks.
     """
@@ -128,7 +125,7 @@ def check_judges(config: Config) -> None:
             raise InvalidInputError(f"{where}.name", f"is {judge.name!r}", f"choose another name than {taken}")
         settings = judge_settings(judge)
         agents = [agent.id for agent in config.agents]
-        asked = settings.agent if isinstance(settings, ModelSettings | PairwiseSettings) else None
+        asked = settings.agent if isinstance(settings, ModelSettings) else None
         if isinstance(asked, str) and asked not in agents:
             known = ", ".join(agents)
             raise InvalidInputError(f"{where}.settings.agent", f"{asked!r} is not an agent", f"choose from {known}")
@@ -140,34 +137,18 @@ def check_judges(config: Config) -> None:
         make_judge(judge, lambda: None)
     _check_audit(config, names)
     _check_steps(config)
-    _check_pairs(config)
+    _check_observed(config)
     if names and (config.router.reward or {}).get("id") == "survival":
         remedy = "remove router.reward, which computes rewards from times"
         raise InvalidInputError("config.judges", "cannot count", remedy)
 
 
-def _check_pairs(config: Config) -> None:
-    """Require that a judge of pairs gets pairs, and that somebody judges the answers of the comparison."""
-    shadow, kinds = config.router.shadow, {judge.name: judge.kind for judge in config.judges}
-    named = None if shadow is None else shadow.judge
-    for name, kind in kinds.items():
-        if kind == "pairwise" and name != named:
-            remedy = f"write router.shadow: {{baseline: ..., usd_per_day: ..., judge: {name}}}"
-            raise InvalidInputError(f"config.judges.{name}", "judges pairs, and gets none", remedy)
-    for judge in config.judges:
-        if judge.kind == "pairwise" and (judge.rate != 1.0 or judge.only):
-            setting, remedy = "only" if judge.only else "rate", "remove it; shadow.usd_per_day limits the pairs"
-            raise InvalidInputError(f"config.judges.{judge.name}.{setting}", "has no effect on pairs", remedy)
-    if shadow is None:
-        return
-    if named is not None and kinds.get(named) != "pairwise":
-        known = ", ".join(name for name, kind in kinds.items() if kind == "pairwise") or "none is configured"
-        problem = f"{named!r} is no judge of kind pairwise"
-        raise InvalidInputError("config.router.shadow.judge", problem, f"choose one ({known}), or leave it out")
-    judged = any(judge.kind not in ("thumbs", "implicit") and judge.rate > 0 for judge in config.judges)
-    if named is None and not judged and not {agent.kind for agent in config.agents} & _REWARDING:
-        remedy = "name a judge of kind pairwise, or add a judge that sees every answer"
-        raise InvalidInputError("config.router.shadow.judge", "is missing: nothing would judge the answers", remedy)
+def _check_observed(config: Config) -> None:
+    """Require that somebody judges the answers that are compared."""
+    judged = any(judge.kind not in _NOT_ASKED and judge.rate > 0 for judge in config.judges)
+    if config.router.observe is not None and not judged and not {agent.kind for agent in config.agents} & _REWARDING:
+        remedy = "add a judge that sees every answer"
+        raise InvalidInputError("config.router.observe", "has nothing that judges the answers", remedy)
 
 
 def _check_audit(config: Config, names: list[str]) -> None:
@@ -177,7 +158,7 @@ def _check_audit(config: Config, names: list[str]) -> None:
     if audit.by not in ("human", "caller", *names):
         raise InvalidInputError("config.audit.by", f"is {audit.by!r}", "write human, caller or the name of a judge")
     kinds = {judge.name: judge.kind for judge in config.judges}
-    if kinds.get(audit.by) in ("thumbs", "implicit", "pairwise"):
+    if kinds.get(audit.by) in _NOT_ASKED:
         raise InvalidInputError("config.audit.by", f"is of kind {kinds[audit.by]}", "name a judge that can be asked")
 
 
@@ -214,9 +195,9 @@ def _check_steps(config: Config) -> None:
         problem = "would teach that every delivered answer is right"
         remedy = "remove it; a judge, feedback or silence says what an answer earns"
         raise InvalidInputError("config.router.success_reward", problem, remedy)
-    if settings.shadow is not None or settings.mode != "serve":
+    if settings.observe is not None:
         problem = "compares single answers"
-        raise InvalidInputError("config.router.shadow", problem, "remove it and mode: observe, or checks and signal")
+        raise InvalidInputError("config.router.observe", problem, "remove it, or checks and signal")
     if (settings.reward or {}).get("id") == "survival":
         problem = "rewards speed, and steps need to know which answers are right"
         raise InvalidInputError("config.router.reward", problem, "remove it, or checks and signal")

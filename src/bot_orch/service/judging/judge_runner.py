@@ -21,7 +21,6 @@ from bot_orch.service.config import AgentConfig, JudgeConfig
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, answer_of
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
-from bot_orch.service.judges.pairs import PairwiseJudge, PairwiseSettings
 from bot_orch.service.judges.registry import AT_ONCE, AnswerJudge, judge_settings, make_judge
 from bot_orch.service.judging.audits import HumanAudits
 from bot_orch.service.judging.completions import completion_of, note_completion
@@ -43,7 +42,6 @@ class _Seat:
     _: KW_ONLY
     judge: AnswerJudge | None = None
     implicit: ImplicitJudge | None = None
-    pairs: PairwiseJudge | None = None
     guard: Guard | None = None
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
@@ -74,7 +72,6 @@ class JudgeRunner:
         self._built: tuple[JudgeConfig, ...] = ()
         self._seats: list[_Seat] = []
         self._open = 0
-        self._alone: dict[str, AnswerGiven] = {}  # answers that wait for the one to compare with, by task
         self._number = 0
         self._people = HumanAudits(runtime)
 
@@ -114,7 +111,6 @@ class JudgeRunner:
             return
         answer = answer_of(decision, request, reply)
         seats = [seat for seat in self._sampled(decision) if not self._watches(seat, answer)]
-        self._pair(decision, answer)
         auditor = self._auditor(decision)
         if not seats and auditor is None and not self._by_people(decision):
             return
@@ -150,7 +146,7 @@ class JudgeRunner:
         found = []
         for seat in self._seats:
             judge = seat.config
-            wanted = judge.name != trusted and judge.kind not in ("thumbs", "pairwise") and judge.rate > 0
+            wanted = judge.name != trusted and judge.kind != "thumbs" and judge.rate > 0
             if decision.by == _SHADOW and seat.implicit is not None:
                 wanted = False  # the user saw no answer to react to; it would look like a retry of the other
             if wanted and judge.only:
@@ -158,34 +154,6 @@ class JudgeRunner:
             if wanted and (judge.rate >= 1 or uniform(self._stream(judge), decision.counter) < judge.rate):
                 found.append(seat)
         return found
-
-    def _pair(self, decision: DecisionMade, answer: AnswerGiven) -> None:
-        """Compare an answer with the other one to the same task, if that has come."""
-        shadow = self._runtime.config.router.shadow
-        seat = None if shadow is None else next((one for one in self._seats if one.config.name == shadow.judge), None)
-        if seat is None or seat.pairs is None:
-            return
-        other = self._alone.pop(decision.task.id, None)
-        if other is None:
-            self._alone[decision.task.id] = answer
-            if len(self._alone) > _MOST:
-                del self._alone[next(iter(self._alone))]
-        elif self._open >= _MOST:
-            self._count(seat, "dropped")
-        else:
-            self._start(answer.decision_id, self._compare(seat, seat.pairs, answer, other))
-
-    async def _compare(self, seat: _Seat, judge: PairwiseJudge, one: AnswerGiven, other: AnswerGiven) -> None:
-        """Report the preference of a judge of pairs as the reward of one answer, and the rest as that of the other."""
-        try:
-            async with seat.slots, asyncio.timeout(seat.config.timeout_s):
-                value, place = await judge.preference(one, other)
-        except Exception as error:  # a defect of a judge must not end the others
-            self._failed(seat, one, error)
-            return
-        await report(self._runtime, one, seat.config.name, value=value, rate=1.0)
-        await report(self._runtime, other, seat.config.name, value=1.0 - value, rate=1.0)
-        self._count(seat, f"{place} place preferred" if place else "judged")
 
     def _stream(self, judge: JudgeConfig) -> int:
         return derive_key("judge", judge.name, self._runtime.config.router.seed)
@@ -304,12 +272,9 @@ class JudgeRunner:
             seat.implicit = ImplicitJudge(settings, partial(self._signalled, judge))
             return seat
         guard: Callable[[], Guard | None] = lambda: None  # noqa: E731
-        if isinstance(settings, ModelSettings | PairwiseSettings):
+        if isinstance(settings, ModelSettings):
             guard = self._asked(seat, settings.agent)
-        if isinstance(settings, PairwiseSettings):
-            seat.pairs = PairwiseJudge(judge.name, settings, guard)
-        else:
-            seat.judge = make_judge(judge, guard)
+        seat.judge = make_judge(judge, guard)
         return seat
 
     def _asked(self, seat: _Seat, agent: str | dict[str, Any]) -> Callable[[], Guard | None]:

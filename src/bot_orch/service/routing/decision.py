@@ -128,7 +128,6 @@ def _narrowed(
             runtime.ledger,
             guards=runtime.guards,
             now_us=now_us,
-            shadows=runtime.shadows,
         )
         excluded = found.excluded
     except Problem as problem:

@@ -37,8 +37,8 @@ from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.explanation import NEXT_DECISION
 from bot_orch.service.routing.failures import FINAL, problem_of_round, reason_of
 from bot_orch.service.routing.midstream import PartialAnswer
-from bot_orch.service.routing.rules import ANY, RoutingConstraints, caps_used, narrow
-from bot_orch.service.routing.shadows import beside, drawn_shadows, unseen
+from bot_orch.service.routing.observe import ask_unseen, dollars_to_compare
+from bot_orch.service.routing.rules import RoutingConstraints, caps_used, narrow
 from bot_orch.service.routing.steps import (
     ANSWER,
     Candidate,
@@ -128,7 +128,6 @@ class Round:
     _spent: bool = False  # no further agent may be asked
     _stops: bool = False  # the agent gets less than the deadline, so that another one can be asked
     _group: Group | None = None
-    _compared: bool = False  # another agent is asked, too
     _usage: Usage | None = None  # of the answer
     _known: DecisionMade | None = None  # the last decision, once it is on disk
 
@@ -140,7 +139,7 @@ class Round:
         """Whether answers are looked at before one is delivered; streams only if they are held back."""
         settings = self.runtime.config.router
         wanted = settings.looks and (settings.hold or not self.call.stream)
-        return wanted and not self.constraints.shadow and self.call.endpoint not in PASSED
+        return wanted and not self.constraints.unseen and self.call.endpoint not in PASSED
 
     async def run(self) -> CallReply:
         """Call agents until one answers; returns the answer."""
@@ -277,11 +276,10 @@ class Round:
             note = Noted(NEXT_DECISION, first, {"decision": event.id})
             self._group = self.runtime.writer.stage(self.runtime.writer.stamp(), note, first)
         self._remember(event)
-        if not self.constraints.shadow:
+        if not self.constraints.unseen:
             note_decision(self.runtime.config.name, event)
-        beside_it = self.runtime.shadows or self.runtime.config.router.shadow is not None
-        if beside_it and not first and not self.constraints.shadow:
-            self._start_shadows(event)
+        if not first and (expected_usd := dollars_to_compare(self.runtime, event, self.constraints)) is not None:
+            self.runtime.background.start(f"shadow {event.id}", self._compare(event, expected_usd))
         return event
 
     def _constraints(self) -> RoutingConstraints:
@@ -300,14 +298,8 @@ class Round:
         if len(self.tried) >= settings.attempts or self.calls + 1 >= settings.max_calls:
             return False
         try:
-            narrow(
-                self._constraints(),
-                settings,
-                runtime.ledger,
-                guards=runtime.guards,
-                now_us=runtime.writer.now_us(),
-                shadows=runtime.shadows,
-            )
+            now_us = runtime.writer.now_us()
+            narrow(self._constraints(), settings, runtime.ledger, guards=runtime.guards, now_us=now_us)
         except Problem:
             return False
         return True
@@ -316,38 +308,13 @@ class Round:
         """Agents that can go on with the answer that the client has begun to get."""
         return self.partial.continuing({name: each.capabilities for name, each in self.runtime.guards.items()})
 
-    def _start_shadows(self, event: DecisionMade) -> None:
-        """Ask other agents too, in the background; their answers are logged but not returned."""
-        for name in drawn_shadows(self.runtime, event):
-            twin = self._twin(name)
-            self.runtime.background.start(f"shadow {name} {event.id}", unseen(twin, name))
-        compared = beside(self.runtime, event, self.constraints)
-        self._compared = compared is not None
-        if compared is not None:
-            self.runtime.background.start(f"shadow {event.id}", self._compare(event, *compared))
-
-    def _twin(self, shadow: str) -> Round:
-        """The same task for another agent, or for any; nobody waits for its answer."""
-        constraints = msgspec.structs.replace(self.constraints, shadow=shadow, session=None, token="")
-        if shadow == ANY:
-            constraints = msgspec.structs.replace(constraints, eligible=None)
+    async def _compare(self, served: DecisionMade, expected_usd: float) -> None:
+        """Ask whom the router would choose beside ``served``; its own choice of that one needs no second call."""
+        constraints = msgspec.structs.replace(self.constraints, unseen=True, session=None, token="", eligible=None)
         call = replace(self.call, stream=False, carrier=None)
-        return Round(self.runtime, self.record, constraints, call=call, text=self.text)
-
-    async def _compare(self, served: DecisionMade, shadow: str, expected_usd: float) -> None:
-        """Ask an agent beside the one of ``served``; the router's own choice of that one needs no second call."""
-        twin = self._twin(shadow)
-        twin.served = served.agent
-        await unseen(twin, shadow)
+        twin = Round(self.runtime, self.record, constraints, call=call, text=self.text, served=served.agent)
+        await ask_unseen(twin)
         self.runtime.shadow_allowance.settle(expected_usd, twin.spent_usd)
-        if not twin.answered:
-            self._not_judged(served)
-
-    def _not_judged(self, decision: DecisionMade) -> None:
-        """Where answers are judged in pairs, one without a pair has no outcome; a later report still replaces that."""
-        shadow = self.runtime.config.router.shadow
-        if shadow is not None and shadow.judge is not None:
-            self._report(decision.id, Outcome(False, None, None, "not_applicable"))
 
     async def _on_disk(self) -> None:
         """Wait until the last decision is on disk and may be returned to the caller."""
@@ -540,8 +507,6 @@ class Round:
             self._report(decision.id, reply.outcome(reward), judge=own, default=default and reward is not None)
         elif reply.measure is not None:
             self._show(decision.id, reply.measure)
-        elif not self._compared and not self.constraints.shadow:
-            self._not_judged(decision)
 
     async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise an error if no other agent should be called."""

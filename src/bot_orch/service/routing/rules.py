@@ -22,8 +22,6 @@ from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.requests import RequestSize
 
-#: A shadow call to whom the router would choose.
-ANY = "*"
 _NO_BUDGET = BudgetConfig()
 _NO_SIZE, _NO_NEEDS = RequestSize(), Needs()
 _OVER_BUDGET = "over budget"
@@ -55,8 +53,8 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
         Name of the caller's token: the decision is shown to it.
     tags
         Tags of the token and of the request, for reports of spending.
-    shadow
-        The agent of a shadow call; no other one is asked.
+    unseen
+        Whether the answer is not served but compared: who answers is the router's choice alone.
     needs
         What the request needs of an agent; those that lack it are excluded.
     chat
@@ -78,7 +76,7 @@ class RoutingConstraints(msgspec.Struct, frozen=True, array_like=True, gc=False)
     calls: bool = False
     token: str = ""
     tags: tuple[str, ...] = ()
-    shadow: str = ""
+    unseen: bool = False
     needs: Needs = _NO_NEEDS
     made_by: str | None = None
     chat: bool = False
@@ -119,13 +117,10 @@ def narrow(
     *,
     guards: Mapping[str, Guard],
     now_us: int,
-    shadows: Collection[str] = (),
 ) -> Eligibility:
-    """Apply all rules; raises a :class:`Problem` if no agent is left. ``shadows`` answer no client."""
+    """Apply all rules; raises a :class:`Problem` if no agent is left."""
     agents = ledger.router.agents
     found = Eligibility(list(agents))
-    if shadows or constraints.shadow:
-        found.drop([name for name in shadows if name != constraints.shadow], "shadow only")
     switch = ledger.kill_switch
     if constraints.chat and switch is None:
         _drop_people(found, constraints, settings, guards=guards)
@@ -158,7 +153,7 @@ def _drop_people(
 
     People stay if they are set to take chats, or if the request or a rule names them; all stay if no other agent does.
     """
-    named = {*(constraints.eligible or ()), constraints.shadow}
+    named = {*(constraints.eligible or ())}
     for rule in settings.rules:
         if rule.kind is None or rule.kind == constraints.kind:
             named |= {*(rule.allow or ()), rule.pin or ""}
@@ -231,12 +226,10 @@ def _narrow(
     guards: Mapping[str, Guard],
     now_us: int,
 ) -> None:
-    if constraints.shadow not in ("", ANY):
-        found.keep([constraints.shadow], "not the shadow")
     if constraints.eligible is not None:
         found.keep(constraints.eligible, "not requested")
-    if settings.mode == "observe" and settings.shadow is not None and not constraints.shadow:
-        _observe(found, constraints, settings.shadow.baseline)
+    if settings.observe is not None and not constraints.unseen:
+        _observe(found, constraints, settings.observe.baseline)
     found.drop(ledger.rollout.drained, "draining")
     for rule in settings.rules:
         if rule.kind is None or rule.kind == constraints.kind:
@@ -260,7 +253,7 @@ def _narrow(
         if agent in found.left and now_us - time_us <= settings.sticky_s * 1e6:
             found.keep([agent], "sticky session")
             found.by = "sticky"
-    if constraints.shadow:
+    if constraints.unseen:
         found.by = "shadow"
 
 

@@ -89,7 +89,7 @@ def _read(dialect: Dialect, request: Request) -> ChatRequest:
     if not asked.offered or asked.only:
         return asked
     named = None if asked.model in AUTO else asked.model
-    agents = [each for each in request.runtime.config.agents if each.shadow is None and named in (None, each.id)]
+    agents = [each for each in request.runtime.config.agents if named in (None, each.id)]
     spoken = {each for agent in agents for each in agent.capabilities.get("endpoints", ())}
     if asked.endpoint in spoken or (asked.endpoint == "messages" and any(each.kind == "anthropic" for each in agents)):
         return replace(asked, only=asked.offered[0])
