@@ -87,8 +87,12 @@ def test_the_dashboard_says_what_would_have_been_saved(start):
     page = service.get("/").body.decode()
     assert "Savings" in page
     assert "what was served (mode observe)" in page and "less; quality -0." in page and "±" in page
-    table = csv.DictReader(service.get("/dashboard/agents.csv").body.decode().splitlines())
-    assert {row["agent"]: float(row["usd"]) for row in table} == pytest.approx({"short": 0.001, "long": 0.01})
+
+    def dollars():
+        table = csv.DictReader(service.get("/dashboard/agents.csv").body.decode().splitlines())
+        return {row["agent"]: float(row["usd"]) for row in table}
+
+    until(lambda: dollars() == pytest.approx({"short": 0.001, "long": 0.01}))
     service.stop()
     plain = CONFIG.replace(", ROUTER", "").replace("JUDGES", "")
     service = start(plain)
