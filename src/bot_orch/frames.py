@@ -74,7 +74,7 @@ def logged_frame(log: Log | str | Path, *, confidence: float = 0.95) -> Any:
 
 
 def spend_frame(log: Log | str | Path, by: SpendKey = "token") -> Any:
-    """Requests, tokens and dollars by ``token``, ``tag``, ``agent`` or ``day``, as ``bot-orch spend`` prints them."""
+    """Requests, tokens and dollars by ``token``, ``tag``, ``agent`` or ``day``, as ``bot-orch report`` prints them."""
     with opened(log) as source:
         return data_frame([asdict(each) for each in spent(source, by)])
 

@@ -74,7 +74,7 @@ def test_the_command_says_what_would_have_been_saved(start, tmp_path, capsys):
     service = start(config())
     chats(service, 80)
     service.stop()
-    assert main(["savings", str(tmp_path / "log.sqlite")]) == 0
+    assert main(["report", str(tmp_path / "log.sqlite"), "--against"]) == 0
     assert "The router, had it served, compared with\n  what was served (mode observe), " in capsys.readouterr().out
 
 

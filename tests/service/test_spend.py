@@ -84,14 +84,14 @@ def test_background_tasks_keep_their_tags_over_a_restart(start, tmp_path):
 
 def test_the_command_prints_what_the_service_says(used, capsys):
     service, path = used
-    assert main(["spend", str(path), "--by", "agent", "--format", "json"]) == 0
+    assert main(["report", str(path), "--by", "agent", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     told = service.get("/v1/spend?by=agent", headers=bearer("OPS")).json()
     assert found["lines"] == told["lines"] and found["cost_usd"] == told["cost_usd"]
-    assert main(["spend", str(path), "--by", "tag", "--from", "2027-01-16"]) == 0
+    assert main(["report", str(path), "--by", "tag", "--from", "2027-01-16"]) == 0
     printed = capsys.readouterr().out
     assert "(none)" in printed and "total: 1.600000 dollars" in printed
-    assert main(["spend", str(path), "--format", "csv"]) == 0
+    assert main(["report", str(path), "--format", "csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("other,2,1,0,")
-    assert main(["spend", str(path), "--from", "soon"]) == 2
+    assert main(["report", str(path), "--from", "soon"]) == 2
     assert "--from: 'soon' is no date" in capsys.readouterr().err

@@ -115,7 +115,7 @@ def test_the_command_compares_a_routers_file(tmp_path, capsys):
             usd = 0.001 if decision.agent == "small" else 0.01
             reward = float(rng.random() < (0.8 if decision.agent == "small" else 0.82))
             router.observe(decision.id, Outcome.completed(reward, cost_usd=usd, elapsed_s=1.0))
-    assert main(["savings", str(path), "--against", "large"]) == 0
+    assert main(["report", str(path), "--against", "large"]) == 0
     text = capsys.readouterr().out
     assert "large, 500 requests: $" in text
     assert "less; quality" in text
