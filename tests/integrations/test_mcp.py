@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("mcp.server.mcpserver")
 
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 from bot_orch import Router
 from bot_orch.integrations.mcp import mcp_server
@@ -100,18 +99,6 @@ def test_a_reward_out_of_range_names_the_remedy():
         mcp_server(Router(["a", "b"])), ("decide", {}), ("observe", lambda done: id_of(done) | {"reward": 7.0})
     )
     assert results[1].is_error and "rescale rewards to [0, 1]" in results[1].content[0].text
-
-
-def test_the_command_serves_stdio_and_continues_its_log(tmp_path):
-    path = tmp_path / "router.sqlite"
-    words = ["-m", "bot_orch", "mcp", "--log", str(path)]
-    env = {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
-    for extra in (["--agents", "a", "b"], []):
-        started = StdioServerParameters(command=sys.executable, args=[*words, *extra], env=env)
-        _, results = talk(started, ("decide", {}), ("observe", lambda done: id_of(done) | {"reward": 1.0}))
-        assert not any(result.is_error for result in results)
-    assert len(events(path, DecisionMade)) == len(events(path, FeedbackGiven)) == 2
-    assert len({made.id for made in events(path, DecisionMade)}) == 2
 
 
 def answers(request):

@@ -64,16 +64,11 @@ def test_a_port_is_not_a_password(url):
     assert hidden(url) == url
 
 
-def test_a_role_without_rights_on_the_database_is_told(pg, database, stranger, tmp_path, capsys):
-    from bot_orch.log.stores.sqlite.log import SqliteLog
-
+def test_a_role_without_rights_on_the_database_is_told(pg, stranger):
     _, role = stranger
     empty = pg.database().replace("postgres:@", f"{role}@")
     with pytest.raises(LogUnavailableError, match="permission denied for database .*; connect as the owner"):
         connect_log(empty)
-    SqliteLog(tmp_path / "log.sqlite").close()
-    assert main(["copy", str(tmp_path / "log.sqlite"), empty, "--quiet"]) == 2
-    assert "PostgreSQL refuses (permission denied" in one_line(capsys)
 
 
 def test_a_role_may_look_at_a_log_if_it_was_granted(pg, database, stranger, capsys):

@@ -43,9 +43,6 @@ def test_a_scheme_that_is_none_of_ours_is_told_by_everybody(tmp_path, monkeypatc
     for words in COMMANDS:
         assert main([words[0], "mysql://host/name", *words[1:]]) == 2
         assert capsys.readouterr().err.strip() == f"bot-orch: log: {problem}"
-    SqliteLog("log.sqlite").close()
-    assert main(["copy", "log.sqlite", "mysql://host/name", "--quiet"]) == 2
-    assert capsys.readouterr().err.strip() == f"bot-orch: TO: {problem}"
     config = parse_config("version: 1\ndatabase: mysql://host/name\nagents: [{id: a, kind: simulated}]")
     with pytest.raises(InvalidInputError) as caught:
         check(config)

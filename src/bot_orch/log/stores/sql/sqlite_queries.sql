@@ -12,8 +12,6 @@ SELECT seq, time_us, kind, ref, body FROM events WHERE ref = ? ORDER BY seq
 SELECT seq, time_us, kind, ref, body FROM events WHERE seq = ?
 -- name: find
 SELECT seq, digest FROM keys WHERE key = ?
--- name: keys
-SELECT key, seq, digest FROM keys ORDER BY seq
 -- name: last
 SELECT seq, time_us FROM events ORDER BY seq DESC LIMIT 1
 -- name: archived

@@ -125,7 +125,7 @@ def _key(path: Path) -> tuple[int, int]:
 def check_names(path: Path, status: os.stat_result, name: str = "log") -> None:
     """Refuse a file with several hard links; ``name`` is used in the error."""
     if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
-        remedy = "keep one: writers under different names lose what the other one wrote (copy it with bot-orch copy)"
+        remedy = "keep one: writers under different names lose what the other one wrote"
         raise InvalidInputError(name, f"{path} has {status.st_nlink} names (hard links)", remedy)
 
 

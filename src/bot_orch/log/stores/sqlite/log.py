@@ -7,7 +7,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -150,12 +149,6 @@ class SqliteLog(SqlLog):
         w.execute("COMMIT")
         w.execute("VACUUM")
         w.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def keys(self) -> Iterator[tuple[int, str, bytes]]:
-        """(seq, key, digest) of every row with a key, in order; uses a separate connection."""
-        with closing(watch(str(self.path))) as connection:
-            for key, seq, digest in connection.execute(_Q["keys"]):
-                yield int(seq), long_name(key), bytes(digest)
 
     def note_archive(self, record: ArchiveRecord, base: bytes) -> None:
         """Record that rows up to ``record.seq`` are archived and may be deleted."""
