@@ -6,11 +6,15 @@ it starts at the wall time, or at the last event if that is later, and then adva
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Protocol
 
+from bot_orch.errors import InvalidInputError
+
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the latter stands still in a suspended machine
 _DRIFT_US = 1_000_000
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 class Clock(Protocol):
@@ -138,3 +142,17 @@ class ServiceTime:
         """Advance to ``time_us``, the time of another writer's event, if that is later than now."""
         self._offset_us += max(0, time_us - self.now_us())
         self.last_us = max(self.last_us, time_us)
+
+
+def seconds_of(text: str, name: str) -> float:
+    """Seconds of an age such as ``30d``, ``12h`` or ``2w``.
+
+    Examples
+    --------
+    >>> seconds_of("30d", "--before"), seconds_of("0s", "--before")
+    (2592000.0, 0.0)
+    """
+    found = re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    if found is None:
+        raise InvalidInputError(name, f"{text[:40]!r} is no age", "write a number and s, m, h, d or w, such as 30d")
+    return float(int(found[1]) * _UNITS_S[found[2]])

@@ -1,4 +1,4 @@
-"""``bot-orch purge --user / --before``: a person's decisions are emptied; the rest replays, bit for bit."""
+"""``bot-orch erase --user / --before``: a person's decisions are emptied; the rest replays, bit for bit."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -69,8 +69,13 @@ def holds(path, text):
     """Whether a file of the log, or a row or key of it, holds a text."""
     files = [file.read_bytes() for file in path.parent.glob(path.name + "*")]
     with closing(open_file(path)) as log:
-        parts = [row.ref.encode() + row.body for row in log.read()] + [each[1].encode() for each in list(log.keys())]
+        parts = [row.ref.encode() + row.body for row in log.read()] + [key.encode() for key, _ in keys_of(log).values()]
     return any(text.encode() in data for data in (*files, *parts))
+
+
+def keys_of(log):
+    """(key, digest) of every row with a key."""
+    return log.keys_between(0, log.last()[0])
 
 
 def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
@@ -78,7 +83,7 @@ def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
     assert before.ok and holds(path, "alice-task-0") and holds(path, "alice-key-0") and holds(path, "alice-report-0")
     with closing(open_file(path)) as log:
         learned = fold(log).router.capture().state.parts["policy"]
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     said = capsys.readouterr().out
     assert "30 decision, 30 feedback" in said and "stay until they have ended: 1" in said
     assert "policy.context_documents 4097: number of texts by hashed word" in said
@@ -111,12 +116,12 @@ def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
     service.stop()
     again = verified(path)
     assert again.ok and again.fingerprint == state["fingerprint"] and again.derived == after.derived + 20
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     assert "events emptied: 0\n" in capsys.readouterr().out, "there is nothing left"
 
 
 def test_a_user_of_whom_nothing_is_known_is_said(path, capsys):
-    assert main(["purge", str(path), "--user", "carol"]) == 1
+    assert main(["erase", str(path), "--user", "carol"]) == 1
     said = capsys.readouterr().out
     assert "no decision is known of user 'carol'" in said
     assert "sticky_by: user" in said
@@ -124,18 +129,18 @@ def test_a_user_of_whom_nothing_is_known_is_said(path, capsys):
 
 
 def test_the_openai_field_user_is_found_by_its_digest(path, capsys):
-    assert main(["purge", str(path), "--user", "alice@x"]) == 0
+    assert main(["erase", str(path), "--user", "alice@x"]) == 0
     assert "1 decision" in capsys.readouterr().out
     assert len([each for each in events(path, DecisionMade) if each.engine == ERASED]) == 1
     assert verified(path).ok
 
 
 def test_a_second_person_leaves_nothing_in_the_first_note(path, capsys):
-    assert main(["purge", str(path), "--user", "bob"]) == 0
+    assert main(["erase", str(path), "--user", "bob"]) == 0
     with closing(open_file(path)) as log:
         first = [row.event() for row in log.about(ERASED)]
     assert first[0].data["state"]
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     with closing(open_file(path)) as log:
         notes = [row.event().data for row in log.about(ERASED)]
     assert notes[0]["state"] == "" and notes[1]["state"] and notes[1]["first"] <= notes[0]["first"]
@@ -143,9 +148,9 @@ def test_a_second_person_leaves_nothing_in_the_first_note(path, capsys):
 
 
 def test_before_a_day(path, start, capsys):
-    assert main(["purge", str(path), "--before", "2001-01-01"]) == 0
+    assert main(["erase", str(path), "--before", "2001-01-01"]) == 0
     assert "events emptied: 0\n" in capsys.readouterr().out
-    assert main(["purge", str(path), "--before", "2999-01-01"]) == 0
+    assert main(["erase", str(path), "--before", "2999-01-01"]) == 0
     found = verified(path)
     assert found.ok and "62 decision" in capsys.readouterr().out and not holds(path, "bob")
     service = start(CONFIG, database=path)
@@ -155,7 +160,7 @@ def test_before_a_day(path, start, capsys):
 
 
 def test_a_later_engine_learns_from_what_is_left(path, monkeypatch):
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     monkeypatch.setattr("bot_orch.log.ledger.ENGINE", "later")
     with closing(open_file(path)) as log:
         ledger = fold(log)
@@ -163,14 +168,14 @@ def test_a_later_engine_learns_from_what_is_left(path, monkeypatch):
 
 
 def test_a_repeated_start_without_snapshot_comes_to_the_same(path):
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     with closing(open_file(path)) as log:
         assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint() == replay(log).fingerprint
 
 
 def test_notes_about_answers_lose_ids_and_messages(path):
     with closing(open_file(path)) as log:
-        rows, keys = list(log.read()), list(log.keys())
+        rows, keys = list(log.read()), keys_of(log)
     of = {row.ref: row for row in rows if isinstance(event := row.event(), DecisionMade) and event.session == "s-alice"}
     ref = next(iter(of))
     with closing(open_file(path, writing=True)) as log:
@@ -181,12 +186,12 @@ def test_notes_about_answers_lose_ids_and_messages(path):
         )
         log.append([Row.of(seq + n, time_us + n, note, ref, key=f"k{n}", digest=b"") for n, note in enumerate(said, 1)])
         log.commit()
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     with closing(open_file(path)) as log:
         notes = [row.event().data for row in log.about(ref) if isinstance(row.event(), Noted)]
-        left = list(log.keys())
+        left = keys_of(log)
     assert notes == [{"reasons": "", "steps": 2}, {"id": ""}]
-    assert not {key for _, key, _ in left} & {"k1", "k2"} and len(left) < len(keys)
+    assert not {key for key, _ in left.values()} & {"k1", "k2"} and len(left) < len(keys)
 
 
 @pytest.mark.parametrize("killed", [None, "note_archive", "replace_segments"])
@@ -207,7 +212,7 @@ def test_archived_events_are_erased_too(path, tmp_path, start, monkeypatch, kill
                 patched.setattr(erasing, killed, stop_after(2))
             with pytest.raises(KeyboardInterrupt):
                 erasing.erase(path, erasing.Subject(user="alice"))
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     assert b"alice" not in written(folder) and b"bob-task-1" in written(folder)
     assert not holds(path, "alice-task-0") and not holds(path, "alice-key-0") and not (folder / "rewritten").exists()
     after = verified(path, whole)
@@ -251,7 +256,7 @@ def stop_after(number):
 
 def test_control_without_the_note_replay_fails(path, monkeypatch):
     monkeypatch.setattr(erasing, "_append", lambda *_: None)
-    assert main(["purge", str(path), "--user", "alice"]) == 0
+    assert main(["erase", str(path), "--user", "alice"]) == 0
     found = verified(path)
     assert found.mismatches or found.damaged
 
@@ -267,12 +272,12 @@ def test_the_decisions_of_a_user_are_those_of_the_session(path, user, found):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--user", ""], "--user: is empty"),
-        (["--user", "a", "--task", "b"], "run the command twice"),
+        (["--user", ""], "--user or --before: is empty"),
+        (["--user", "a", "--texts-older-than", "1d"], "--user or --before: is together with --texts-older-than"),
         (["--before", "soon"], "--before: 'soon' is no date"),
     ],
 )
 def test_mistakes_are_told(path, capsys, words, said):
-    assert main(["purge", str(path), *words]) == 2
+    assert main(["erase", str(path), *words]) == 2
     assert said in capsys.readouterr().err
     assert not any(isinstance(each, FeedbackGiven) and not each.id for each in events(path, FeedbackGiven))

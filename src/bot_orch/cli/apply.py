@@ -142,7 +142,7 @@ def _on_sqlite(arguments: argparse.Namespace) -> int:
 
     if arguments.rollback is not None or arguments.list:
         option = "--list" if arguments.list else "--rollback"
-        remedy = "apply the earlier file, or move the log: bot-orch copy"
+        remedy = "apply the earlier file"
         raise InvalidInputError(option, "needs a log on PostgreSQL, where versions are kept", remedy)
     status = validate.validated(arguments.config)
     if not status and arguments.dry_run:

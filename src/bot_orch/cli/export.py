@@ -80,8 +80,7 @@ def _move(arguments: argparse.Namespace) -> int:
 
 def _before_us(text: str) -> int:
     """Microseconds since 1970 of a date, in UTC, or of an age."""
-    from bot_orch.clock import SystemClock
-    from bot_orch.log.purging import seconds_of
+    from bot_orch.clock import SystemClock, seconds_of
 
     try:
         return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1e6)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
+from bot_orch.core.events import Noted
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.log import archive
 from bot_orch.log.archive import NOTHING_BEFORE, chained, first_since, parquet, read_rows, read_segment, segments, spans
 from bot_orch.log.ledger import Ledger, fold
-from bot_orch.log.log import ArchiveRecord, Row
-from bot_orch.log.purging import open_tickets
+from bot_orch.log.log import ArchiveRecord, Log, Row
 from bot_orch.log.stores.open import check_database, is_url, open_file, open_url
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.rewrite import RemovalBusyError, removal
@@ -26,6 +26,7 @@ from bot_orch.log.stores.sqlite.log import SqliteLog
 BUSY = 75
 """Exit status of the process while another one moves events of the log."""
 
+_CLOSING = frozenset({"queue.sealed", "queue.expired", "queue.withdrawn"})
 _ROWS, _BATCH = 32_768, 4096  # of a file; removed at once
 _NICE = 10
 
@@ -130,11 +131,23 @@ def _cut(log: SqliteLog | PostgresLog, before_us: int) -> tuple[int, str]:
     old, held = first_since(log, before_us) - 1, [(last, "")]
     for task in fold(log).tasks:
         held += [(row.seq, f"task {task}, which has not ended") for row in log.about(task)[:1]]
-    for ticket, (seq, decision) in open_tickets(log).items():
+    for ticket, (seq, decision) in _open_tickets(log).items():
         begun = min([seq, *(row.seq for row in log.about(decision))])
         held.append((begun, f"ticket {ticket}, which is open"))
     first, why = min(held)
     return min(old, first - 1), why if first <= old else ""
+
+
+def _open_tickets(log: Log) -> dict[str, tuple[int, str]]:
+    """Open tickets of the queue: the number of the first event, and the decision."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in log.about("queue"):
+        event = row.event()
+        if isinstance(event, Noted) and event.topic == "queue.opened":
+            found[event.ref] = row.seq, str(event.data.get("decision_id", "")).removeprefix("audit-")
+        elif isinstance(event, Noted) and event.topic in _CLOSING:
+            found.pop(event.ref, None)
+    return found
 
 
 def _base(log: SqliteLog | PostgresLog, record: ArchiveRecord | None) -> Ledger:

@@ -1,4 +1,7 @@
-"""Erase decisions of a person from an unused log: names, features, measures and texts.
+"""Erase from an unused log: texts of what has ended, or the decisions of a person with all that is personal.
+
+Nothing is learned from texts: a round needs its input until it has ended, a ticket its text until it is closed. Later
+they can be emptied, and every decision is still derived as before.
 
 What was learned from an erased decision cannot be derived again. So the log first gets a note with the learned state,
 without what the state holds of the erased decisions one by one, and then the rows are emptied. Fold and replay go on
@@ -11,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,16 +22,19 @@ from typing import Any, NamedTuple
 
 from bot_orch.clock import SystemClock
 from bot_orch.core.events import ERASED, DecisionMade, Event, FeedbackGiven, Noted, TaskEnded, TaskRecord, TaskSubmitted
+from bot_orch.errors import StateFormatError
 from bot_orch.log.archive import replace_segments, rewrite_segments, whole
 from bot_orch.log.events import encode_event
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.log import ArchiveRecord, Log, Row
-from bot_orch.log.purging import TextIndex, text_index, texts_of
 from bot_orch.log.stores.open import open_unused, open_url
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.rewrite import removal, rewrite
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
+_QUEUE = "queue."
+_CLOSING, _REOPENING = frozenset({"queue.sealed", "queue.expired", "queue.withdrawn"}), "queue.adopted"
+_WRITTEN = {"queue.opened": ("text", "drafts"), "queue.drafted": ("text",), "queue.answered": ("text", "reason")}
 _SESSION = "session.decision"
 _SAID = frozenset({"id", "reasons"})  # of notes about answers: the id that the provider gave, messages of checks
 _HELD = {
@@ -43,6 +49,99 @@ _HELD = {
     "theta": "regression weights per agent",
     "inverse": "second moments of features per agent",
 }
+
+
+@dataclass(slots=True)
+class _TextIndex:
+    """Which rounds have ended and which tickets are closed, and to which round a ticket belongs."""
+
+    ended: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    tickets: dict[str, tuple[str, str]] = field(default_factory=dict)  # task and decision by ticket
+
+    def waits(self, ids: Set[str]) -> bool:
+        """Whether a ticket of one of these rounds is open."""
+        opened = ((of, ticket) for ticket, of in self.tickets.items() if ticket not in self.closed)
+        return any(not ids.isdisjoint((of[0], of[1].removeprefix("audit-"))) for of, _ in opened)
+
+
+def _text_index(log: Log) -> _TextIndex:
+    """Read which texts of a log belong to what."""
+    index = _TextIndex()
+    for row in log.read():
+        if row.holds(TaskEnded) or row.holds(Noted):
+            _note_text(index, row.event())
+    return index
+
+
+def _note_text(index: _TextIndex, event: Event) -> None:
+    if isinstance(event, TaskEnded):
+        index.ended.add(event.id)
+    elif isinstance(event, Noted) and event.topic.startswith(_QUEUE):
+        if event.topic == "queue.opened":
+            index.tickets[event.ref] = (str(event.data.get("task_id", "")), str(event.data.get("decision_id", "")))
+        if event.topic in _CLOSING:
+            index.closed.add(event.ref)
+        elif event.topic == _REOPENING:
+            index.closed.discard(event.ref)
+
+
+def _without_text(event: Event, index: _TextIndex, wanted: Set[str] | None = None) -> bytes | None:
+    """The body without its texts, of a finished round or a closed ticket, of a wanted id; None if there are none."""
+    if isinstance(event, TaskSubmitted | TaskEnded):
+        if event.id not in index.ended or (wanted is not None and event.id not in wanted):
+            return None
+        if isinstance(event, TaskSubmitted):
+            return encode_event(replace(event, input="")) if event.input else None
+        return encode_event(replace(event, output="")) if event.output else None
+    if not isinstance(event, Noted) or event.topic not in _WRITTEN or event.ref not in index.closed:
+        return None
+    of = index.tickets.get(event.ref, ("", ""))
+    if (of[0] and of[0] not in index.ended) or (wanted is not None and wanted.isdisjoint((*of, event.ref))):
+        return None
+    written = {name: event.data[name] for name in _WRITTEN[event.topic] if event.data.get(name)}
+    emptied = {name: [] if isinstance(value, list) else "" for name, value in written.items()}
+    return encode_event(replace(event, data={**event.data, **emptied})) if written else None
+
+
+def erase_texts(path: str | Path, before_us: int) -> int:
+    """Empty the texts of rows before a time, of what has ended; returns their number. Refused while a service uses it.
+
+    Numbers, order and keys of rows stay, and so do all decisions and outcomes: replay and evaluation give the same. The
+    bytes are overwritten, also in the snapshot and the free pages of the file; in PostgreSQL the tables are rewritten,
+    and old write-ahead logs go as the server recycles them. Events that were moved to an archive keep their texts.
+    """
+    log = open_unused(path)
+    try:
+        index, rows = _text_index(log), []
+        for row in log.read():
+            if row.time_us >= before_us:
+                break
+            if row.holds(TaskSubmitted) or row.holds(TaskEnded) or row.holds(Noted):
+                body = _without_text(row.event(), index)
+                rows += [] if body is None else [row._replace(body=body)]
+        if _empty_base(log, fold(log), before_us) or rows:
+            rewrite(log, rows)
+    finally:
+        log.close()
+    return len(rows)
+
+
+def _empty_base(log: SqliteLog | PostgresLog, ledger: Ledger, before_us: int) -> bool:
+    """Empty the texts of ended rounds in the state that the archive ends with; whether there were any."""
+    record, base = log.archived(), log.base()
+    if record is None or base is None or record.time_us >= before_us:
+        return False
+    try:
+        state = Ledger.load(base)
+    except StateFormatError:
+        return False  # another release wrote it: it is never read again
+    ended = {key: event for key, event in state.tasks.items() if key not in ledger.tasks and event.input}
+    if ended:
+        state.tasks |= {key: replace(event, input="") for key, event in ended.items()}
+        with removal(log) as target:
+            target.note_archive(record, state.snapshot().body)
+    return bool(ended)
 
 
 class Subject(NamedTuple):
@@ -134,7 +233,7 @@ def held(ledger: Ledger) -> list[tuple[str, tuple[int, ...], str]]:
 
 
 def _find(log: Log, ledger: Ledger, subject: Subject) -> _Found:
-    found, index = _Found(), text_index(log)
+    found, index = _Found(), _text_index(log)
     for row in log.read():
         if row.holds(DecisionMade):
             event = row.event()
@@ -149,7 +248,7 @@ def _find(log: Log, ledger: Ledger, subject: Subject) -> _Found:
     return found
 
 
-def _take(found: _Found, ledger: Ledger, index: TextIndex, *, event: DecisionMade) -> None:
+def _take(found: _Found, ledger: Ledger, index: _TextIndex, *, event: DecisionMade) -> None:
     """Note a decision of the subject, unless its outcome or its round is still open."""
     known = {event.id, event.round, event.task_ref or ""} - {""}
     if event.id in ledger.pending or not known.isdisjoint(ledger.tasks) or index.waits(known):
@@ -163,7 +262,7 @@ def _take(found: _Found, ledger: Ledger, index: TextIndex, *, event: DecisionMad
     found.runs |= {f"\0{tag}" for tag in event.tags}
 
 
-def _emptied(row: Row, event: Event, found: _Found, *, index: TextIndex) -> Row | None:
+def _emptied(row: Row, event: Event, found: _Found, *, index: _TextIndex) -> Row | None:
     """The row without what is personal; None if it is of somebody else."""
     if isinstance(event, DecisionMade) and event.id in found.decisions:
         blank = bytes(len(event.features))
@@ -183,8 +282,8 @@ def _emptied(row: Row, event: Event, found: _Found, *, index: TextIndex) -> Row 
         return row._replace(body=encode_event(replace(event, data=data)))
     if isinstance(event, Noted) and event.topic == ERASED and found.decisions:
         return row._replace(body=encode_event(replace(event, data={**event.data, "state": ""})))
-    text = texts_of(row, event, index, found.ids)
-    return None if text is None else row._replace(body=text.emptied)
+    body = _without_text(event, index, found.ids)
+    return None if body is None else row._replace(body=body)
 
 
 def _note(log: SqliteLog | PostgresLog, ledger: Ledger, found: _Found) -> Row:

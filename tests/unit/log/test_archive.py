@@ -18,10 +18,10 @@ from bot_orch.evaluation.export import decision_rows
 from bot_orch.log import archive as files
 from bot_orch.log.archive import first_since
 from bot_orch.log.archiving import move_events as archive
+from bot_orch.log.erasure import erase_texts
 from bot_orch.log.events import encode_event
 from bot_orch.log.ledger import fold
 from bot_orch.log.log import ARCHIVED, Row, Wanted
-from bot_orch.log.purging import purge
 from bot_orch.log.stores.open import open_log, open_whole
 from bot_orch.log.verification import replay
 
@@ -250,7 +250,7 @@ def test_open_rounds_hold_the_archive_back(database, folder):
     assert (again.events, again.record.seq, again.held_by) == (0, len(rows), "task open-task, which has not ended")
 
 
-def test_texts_are_purged_beside_an_archive(database, folder):
+def test_texts_are_erased_beside_an_archive(database, folder):
     rows, _ = written(database, pairs=20)
     with contextlib.closing(open_log(database, writing=True)) as log:
         begun = TaskSubmitted("t", TaskRecord(), "SECRET", False, None, "")
@@ -262,7 +262,7 @@ def test_texts_are_purged_beside_an_archive(database, folder):
     before, state = looked(database, replay), looked(database, fold).fingerprint()
     assert archive(database, folder, row.time_us - 20).record.seq == row.seq - 21  # in the middle of the round
     assert b"SECRET" in zlib.decompress(looked(database, lambda log: log.base(), open_log).body)
-    assert purge(database, before_us=row.time_us + 1).rows == 0
+    assert erase_texts(database, row.time_us + 1) == 0
     assert b"SECRET" not in zlib.decompress(looked(database, lambda log: log.base(), open_log).body)
     assert "://" in database or b"SECRET" not in Path(database).read_bytes()
     assert looked(database, fold).fingerprint() == state and looked(database, replay, open_log).fingerprint == state

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from bot_orch.clock import seconds_of
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.connect import split
 from bot_orch.service.config.settings import Config
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from bot_orch.clock import seconds_of
 from bot_orch.errors import BotOrchError
 from bot_orch.log.archiving import BUSY, Job, Moved
 from bot_orch.log.log import ArchiveRecord, Log
-from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.service.config import Config
