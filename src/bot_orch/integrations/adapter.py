@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
@@ -15,6 +14,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.functions import ending_of, outcome_of
 from bot_orch.checks import check_number
 from bot_orch.errors import InvalidInputError, UnknownDecisionError
+from bot_orch.recent import Newest
 from bot_orch.router import Router
 from bot_orch.router.attempts import Call, CallAttempts, Check
 from bot_orch.types import Decision, Outcome, Task
@@ -256,8 +256,7 @@ class Adapter:
         self.router = router if isinstance(router, Router) else Router(list(router))
         self.judge, self.success_reward = judge, success_reward
         self.prices, self.watchers = dict(prices or {}), list(watchers)
-        self._most, self._lock = remembered, Lock()
-        self._turns: OrderedDict[str, Turn] = OrderedDict()
+        self._turns, self._lock = Newest[str, Turn](remembered), Lock()
 
     def begin(self, task: Task, eligible: Collection[str] | None = None, *, call_id: str | None = None) -> Turn:
         """Make a decision; the turn can be found by ``call_id`` and by the decision's id."""
@@ -279,8 +278,6 @@ class Adapter:
             self._turns[turn.id] = turn
             if call_id is not None:
                 self._turns[call_id] = turn
-            while len(self._turns) > self._most:
-                self._turns.popitem(last=False)
         if not turn.accepted:
             for watcher in self.watchers:
                 watcher.decided(turn)

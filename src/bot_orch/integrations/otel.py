@@ -8,6 +8,7 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.errors import MissingExtraError
 from bot_orch.integrations.adapter import Turn
+from bot_orch.recent import Newest
 from bot_orch.types import TERMS, Outcome
 
 try:
@@ -38,7 +39,7 @@ class DecisionSpans:
         chosen = provider or trace.get_tracer_provider()
         self._tracer = chosen.get_tracer("bot_orch", __version__)
         self._open: dict[str, tuple[Any, int]] = {}  # span and its start by decision
-        self._answered: dict[str, Any] = {}  # contexts of spans whose reward is awaited
+        self._answered = Newest[str, Any](_MOST)  # contexts of spans whose reward is awaited
 
     def decided(self, turn: Turn) -> None:
         """Start the span of a decision."""
@@ -65,8 +66,6 @@ class DecisionSpans:
             span, _ = self._open.pop(turn.id)
             span.end()
             self._answered[turn.id] = span.get_span_context()
-            if len(self._answered) > _MOST:
-                del self._answered[next(iter(self._answered))]
 
     def observed(self, turn: Turn, outcome: Outcome) -> None:
         """Write the outcome to the span and end it; after the answer, to a separate span."""

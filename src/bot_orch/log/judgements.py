@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, astuple, dataclass
 from typing import Any
 
 from bot_orch.core.events import FeedbackGiven
+from bot_orch.recent import Newest
 
 #: The name under which the truth about audited decisions is counted.
 AUDIT = "audit"
@@ -68,7 +69,7 @@ class Judgements:
 
     def __init__(self) -> None:
         self.tallies: dict[tuple[str, str], JudgeTally] = {}
-        self._marked: dict[str, _Marked] = {}
+        self._marked = Newest[str, _Marked](_MOST_OPEN)
 
     def __bool__(self) -> bool:
         return bool(self.tallies or self._marked)
@@ -76,8 +77,6 @@ class Judgements:
     def mark(self, decision_id: str, agent: str) -> None:
         """Note a decision that is to be audited; the oldest is forgotten if too many are."""
         self._marked[decision_id] = _Marked(agent, None, {})
-        if len(self._marked) > _MOST_OPEN:
-            del self._marked[next(iter(self._marked))]
 
     def take(self, event: FeedbackGiven) -> None:
         """Count a judge's value, or the truth."""

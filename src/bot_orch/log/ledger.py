@@ -39,6 +39,7 @@ from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Log, Row, Snapshot
 from bot_orch.log.rollout import Rollout
 from bot_orch.log.windows import Reservations, spending
+from bot_orch.recent import Newest
 from bot_orch.types import Decision, Outcome
 
 _log = logging.getLogger("bot_orch.log")
@@ -74,7 +75,7 @@ class Ledger:
         self._router: Orchestrator | None = None
         self.pending: dict[str, int] = {}
         self.judgements = Judgements()
-        self.sessions: dict[str, tuple[str, int]] = {}
+        self.sessions = Newest[str, tuple[str, int]](_MAX_SESSIONS)
         self.charged: dict[str, tuple[str, ...]] = {}  # what the dollars of pending decisions are added up by
         self.spent_by: dict[str, float] = {}  # dollars by session and run
         self.tasks: dict[str, TaskSubmitted] = {}
@@ -128,7 +129,8 @@ class Ledger:
 
     def forget(self, decisions: Mapping[str, int], names: Set[str]) -> None:
         """Remove ended decisions, given with their rounds, and names of sessions and runs."""
-        self.sessions = {name: entry for name, entry in self.sessions.items() if name not in names}
+        for name in names & self.sessions.keys():
+            del self.sessions[name]
         self.spent_by = {name: usd for name, usd in self.spent_by.items() if name not in names}
         if self._router is not None:
             captured = self._router.capture()
@@ -192,10 +194,7 @@ class Ledger:
         if keys := caps_of(event.session, event.tags):
             self.charged[event.id] = keys
         if event.session is not None:
-            self.sessions.pop(event.session, None)  # the newest goes last
             self.sessions[event.session] = (event.agent, time_us)
-            if len(self.sessions) > _MAX_SESSIONS:
-                del self.sessions[next(iter(self.sessions))]
 
     def take(self, row: Row) -> None:
         """Apply one row of the log; rows must be consecutive."""
@@ -255,7 +254,8 @@ class Ledger:
             raise StateFormatError(f"snapshot.format: is {document['format']}, of engine {document['derived_by']}")
         ledger, (head, state) = cls(), document["router"]
         ledger._router = Orchestrator.from_capture(CapturedState(head, State.from_dict(state)))
-        ledger.sessions = {key: tuple(entry) for key, entry in document["sessions"].items()}
+        for key, entry in document["sessions"].items():
+            ledger.sessions[key] = tuple(entry)
         ledger.charged = {key: tuple(keys) for key, keys in document.get("charged", {}).items()}
         ledger.spent_by = dict(document.get("spent_by", {}))
         ledger.tasks = {key: msgspec.convert(each, TaskSubmitted) for key, each in document["tasks"].items()}
