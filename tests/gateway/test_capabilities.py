@@ -69,7 +69,7 @@ def test_the_limit_of_the_answer_counts_as_context(endpoint, serve, agent, clien
 
 def test_a_task_asks_agents_with_chat(endpoint, serve, agent):
     url, other = endpoint.script(GOOD), endpoint.script(GOOD)
-    service = serve(able(agent(other, "vectors"), "{endpoints: [embeddings]}"), agent(url, "chats"), router="floor: 1")
+    service = serve(able(agent(other, "vectors"), "{endpoints: [responses]}"), agent(url, "chats"), router="floor: 1")
     assert {service.post("/v1/tasks", {"task": {"text": "x"}}).json()["agent"] for _ in range(6)} == {"chats"}
 
 

@@ -1,4 +1,4 @@
-"""Responses, completions and embeddings with the official client: translated for agents with chat, else passed on."""
+"""Responses with the official client: translated for agents with chat, else passed on."""
 
 import openai
 import pytest
@@ -222,104 +222,6 @@ def test_a_function_answers_responses(serve, client, streams):
     assert (response.output_text, response.usage.input_tokens, response.model) == ("The answer", 3, "own")
 
 
-# Completions ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_completion_is_a_chat(endpoint, serve, agent, client, streams):
-    url = endpoint.script(GOOD)
-    service = serve(agent(url))
-    options = {"stream_options": {"include_usage": True}} if streams else {}
-    done = client(service).completions.create(
-        model="auto", prompt="Say", max_tokens=9, temperature=0.5, stream=streams, **options
-    )
-    if streams:
-        pieces = list(done)
-        text = "".join(choice.text for piece in pieces for choice in piece.choices)
-        finish, usage = [c.finish_reason for p in pieces for c in p.choices][-1], pieces[-1].usage
-    else:
-        text, finish, usage = done.choices[0].text, done.choices[0].finish_reason, done.usage
-    assert (text, finish, usage.completion_tokens) == ("The answer", "stop", 2)
-    sent = endpoint.seen(url)[0]["document"]
-    assert sent["messages"] == [{"role": "user", "content": "Say"}]
-    assert (sent["max_tokens"], sent["temperature"]) == (9, 0.5)
-
-
-@pytest.mark.parametrize("streams", [False, True])
-def test_an_agent_that_declares_completions_gets_them_as_they_are(endpoint, serve, agent, client, streams):
-    frame = {"id": "cmpl-up", "object": "text_completion", "created": 1, "model": "m-1"}
-    choice = {"index": 0, "text": "Native", "logprobs": None, "finish_reason": "stop"}
-    counts = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
-    whole = {**frame, "choices": [choice], "usage": counts}
-    pieces = [{**frame, "choices": [choice]}, {**frame, "choices": [], "usage": counts}]
-    url = endpoint.script({"document": whole, "events": pieces})
-    service = serve(able(agent(url), "completions"))
-    done = client(service).completions.create(model="auto", prompt=["a", "b"], suffix="end", stream=streams)
-    got = list(done) if streams else [done]
-    assert [(piece.id, piece.choices[0].text) for piece in got] == [("cmpl-up", "Native")]
-    assert endpoint.seen(url)[0]["document"]["suffix"] == "end"
-    assert (attempts(service)[0].input_tokens, attempts(service)[0].output_tokens) == (5, 1)
-
-
-def test_a_suffix_is_no_chat(endpoint, serve, agent, client):
-    with pytest.raises(openai.BadRequestError, match="suffix"):
-        client(serve(agent(endpoint.script(GOOD)))).completions.create(model="auto", prompt="a", suffix="b")
-
-
-# Embeddings ----------------------------------------------------------------------------------------------------------
-
-
-def test_embeddings_are_routed_among_agents_that_declare_them(endpoint, serve, agent, client):
-    rows = [{"object": "embedding", "index": 0, "embedding": [0.5, 1.0]}]
-    counts = {"prompt_tokens": 4, "total_tokens": 4}
-    document = {"object": "list", "data": rows, "model": "e-1", "usage": counts}
-    urls = [endpoint.script({"document": document}) for _ in "ab"]
-    lines = [able(agent(url, name), "embeddings") for url, name in zip(urls, "ab", strict=True)]
-    service = serve(*lines, agent(endpoint.script(GOOD), "chats"), router="floor: 1.0, success_reward: 1.0")
-    answers = [ask(client(service).embeddings, input=["one", "two"], encoding_format="float") for _ in range(12)]
-    assert {each.headers["x-bot-orch-agent"] for each in answers} == {"a", "b"}
-    assert {each.headers["x-bot-orch-propensity"] for each in answers} == {"0.5"}
-    assert answers[0].parse().data[0].embedding == [0.5, 1.0]
-    sent = endpoint.seen(urls[0])[0]
-    assert sent["path"].endswith("/v1/embeddings") and sent["document"]["input"] == ["one", "two"]
-    assert attempts(service, 12)[0].input_tokens == 4
-    chat = client(service).chat.completions.with_raw_response.create(model="auto", messages=HELLO)
-    assert chat.headers["x-bot-orch-agent"] == "chats"
-
-
-def test_embeddings_without_such_an_agent_are_refused(endpoint, serve, agent, client):
-    service = serve(agent(endpoint.script(GOOD)))
-    with pytest.raises(openai.BadRequestError, match="lack of embeddings"):
-        client(service).embeddings.create(model="auto", input="one")
-    with pytest.raises(openai.BadRequestError, match="input"):
-        client(service).embeddings.create(model="auto", input="")
-
-
-def test_images_and_moderations_are_passed_on_as_they_came(endpoint, serve, agent, client):
-    image = {"created": 1, "data": [{"b64_json": "aGk="}]}
-    checked = {"id": "m", "model": "mod", "results": [{"flagged": True, "categories": {}, "category_scores": {}}]}
-    images, moderations = (endpoint.script({"document": each}) for each in (image, checked))
-    service = serve(
-        able(agent(images, "draws"), "images"),
-        able(agent(moderations, "checks"), "moderations"),
-        agent(endpoint.script(GOOD), "chats"),
-    )
-    assert client(service).images.generate(model="auto", prompt="a cat", n=1).data[0].b64_json == "aGk="
-    assert client(service).moderations.create(model="auto", input=["one", "two"]).results[0].flagged
-    assert endpoint.seen(images)[0]["path"].endswith("/v1/images/generations")
-    assert endpoint.seen(moderations)[0]["document"]["input"] == ["one", "two"]
-    with pytest.raises(openai.BadRequestError, match="lack of speech"):
-        client(service).audio.speech.create(model="auto", voice="alloy", input="Hello")
-    with pytest.raises(openai.BadRequestError, match="prompt"):
-        client(service).images.generate(model="auto", prompt="")
-
-
-def test_speech_keeps_its_bytes_and_its_type(endpoint, serve, agent, client):
-    url = endpoint.script({"bytes": "49443300ff", "type": "audio/mpeg"})
-    spoken = client(serve(able(agent(url), "speech"))).audio.speech.create(model="auto", voice="alloy", input="Hello")
-    assert spoken.content == b"ID3\x00\xff" and spoken.response.headers["content-type"] == "audio/mpeg"
-
-
 # Names of models, and counts -----------------------------------------------------------------------------------------
 
 
@@ -348,9 +250,8 @@ def test_tokens_are_counted_without_a_call(endpoint, serve, agent):
     assert service.post("/v1/messages/count_tokens", short).json() == {"input_tokens": 1}
 
 
-@pytest.mark.parametrize("path", ["responses", "completions", "embeddings"])
-@pytest.mark.parametrize("body", [{}, {"model": "auto"}, {"model": 1, "input": "a", "prompt": "a"}])
-def test_wrong_bodies_are_named(endpoint, serve, agent, path, body):
+@pytest.mark.parametrize("body", [{}, {"model": "auto"}, {"model": 1, "input": "a"}])
+def test_wrong_bodies_are_named(endpoint, serve, agent, body):
     service = serve(agent(endpoint.script(GOOD)))
-    refused = service.post(f"/v1/{path}", body)
-    assert refused.status == 400 and refused.json()["error"]["param"] in ("model", "input", "prompt")
+    refused = service.post("/v1/responses", body)
+    assert refused.status == 400 and refused.json()["error"]["param"] in ("model", "input")

@@ -103,8 +103,6 @@ class Usage:
         Whether they are not as reported.
     cached_tokens, cache_write_tokens
         Of the prompt: tokens read from the provider's cache, and tokens stored in it at a price.
-    images
-        Images in the request.
     """
 
     input_tokens: int = 0
@@ -113,7 +111,6 @@ class Usage:
     _: KW_ONLY
     cached_tokens: int = 0
     cache_write_tokens: int = 0
-    images: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,27 +7,8 @@ from typing import Literal
 
 from bot_orch.errors import InvalidInputError
 
-EndpointName = Literal[
-    "chat",
-    "completions",
-    "responses",
-    "messages",
-    "embeddings",
-    "moderations",
-    "images",
-    "speech",
-    "transcriptions",
-    "translations",
-    "image_edits",
-    "files",
-]
+EndpointName = Literal["chat", "responses", "messages"]
 """The interfaces of endpoints: those of OpenAI's API, and Anthropic's Messages."""
-
-FORMS = frozenset({"transcriptions", "translations", "image_edits", "files"})
-"""Interfaces that take a form with files (``multipart/form-data``) instead of JSON."""
-
-PASSED = frozenset({"embeddings", "moderations", "images", "speech"}) | FORMS
-"""Interfaces that no chat can stand for: only agents that declare them serve them."""
 
 Prefill = Literal["none", "message", "prefix", "continue_final_message"]
 """How an endpoint is told to continue an answer."""
@@ -40,7 +21,7 @@ class Needs:
     Parameters
     ----------
     endpoint
-        The interface that was asked; all but :data:`PASSED` can be served by an agent with ``chat`` too.
+        The interface that was asked; an agent with ``chat`` can serve all.
     tokens
         Estimated tokens of the request, and of the answer if that is limited.
     vision, tools, json
@@ -82,8 +63,8 @@ class Capabilities:
     Examples
     --------
     >>> small = Capabilities(context_tokens=8000, vision=False)
-    >>> small.missing(Needs("chat", 500)), small.missing(Needs("chat", 9000)), small.missing(Needs("embeddings"))
-    (None, 'context length', 'embeddings')
+    >>> small.missing(Needs(tokens=500)), small.missing(Needs(tokens=9000)), small.missing(Needs("chat", only="a tool"))
+    (None, 'context length', 'a tool')
     """
 
     context_tokens: int | None = None
@@ -115,4 +96,4 @@ class Capabilities:
     def _speaks(self, needs: Needs) -> bool:
         if needs.endpoint in self.endpoints:
             return True
-        return "chat" in self.endpoints and needs.endpoint not in PASSED and not needs.only
+        return "chat" in self.endpoints and not needs.only

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from bot_orch.agents.address import check_address
 from bot_orch.agents.base import CallFailure
@@ -65,6 +66,11 @@ def open_session(*, allow_private: bool, lookup: Lookup = lookup) -> aiohttp.Cli
         trust_env=False,
         headers={"Accept-Encoding": "identity", "User-Agent": "bot-orch"},
     )
+
+
+def as_it_is(url: str) -> URL:
+    """The URL without changes to its path and query."""
+    return URL(url, encoded=True)
 
 
 async def body(response: aiohttp.ClientResponse, cap_bytes: int) -> AsyncGenerator[bytes, None]:

@@ -17,7 +17,6 @@ from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.deployments import DeploymentsRunner
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
-from bot_orch.agents.tokens import images_in
 
 T = TypeVar("T")
 
@@ -352,8 +351,6 @@ class Guard:
         if run.request.carrier is not None:
             self._take_times(attempt, reply)
         first = reply.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
-        if self.price.per_image_usd and not reply.usage.images:
-            reply = replace(reply, usage=replace(reply.usage, images=images_in(run.request)))
         reply = replace(reply, cost_usd=self.price.cost(reply.usage), elapsed_s=watch.waited_s, first_byte_s=first)
         self._report(attempt, Ending.COMPLETED, first, status=reply.status, reply=reply)
         return replace(reply, attempts=tuple(run.attempts))

@@ -113,8 +113,8 @@ class Price:
 
     Parameters
     ----------
-    per_call_usd, per_image_usd
-        Of a call, and of each image in its request.
+    per_call_usd
+        Of a call.
     input_usd_per_million, output_usd_per_million
         Of a million tokens of the prompt, and of the answer.
     cached_input_usd_per_million, cache_write_usd_per_million
@@ -133,7 +133,6 @@ class Price:
     output_usd_per_million: float = 0.0
     cached_input_usd_per_million: float | None = None
     cache_write_usd_per_million: float | None = None
-    per_image_usd: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -151,9 +150,9 @@ class Price:
             + stored * (fresh_usd if self.cache_write_usd_per_million is None else self.cache_write_usd_per_million)
             + usage.output_tokens * self.output_usd_per_million
         )
-        return self.per_call_usd + usage.images * self.per_image_usd + tokens / 1e6
+        return self.per_call_usd + tokens / 1e6
 
     @property
     def by_use(self) -> bool:
         """Whether a call's cost depends on what it uses, so that no price of a call is known beforehand."""
-        return bool(self.input_usd_per_million or self.output_usd_per_million or self.per_image_usd)
+        return bool(self.input_usd_per_million or self.output_usd_per_million)

@@ -18,8 +18,8 @@ from bot_orch.agents.limits import Price
 from bot_orch.agents.served import same_model
 from bot_orch.errors import InvalidInputError
 
-COLUMNS = ("host", "model", "input", "cached_input", "cache_write", "output", "per_image")
-"""Columns of a file with prices: dollars per million tokens, and per image."""
+COLUMNS = ("host", "model", "input", "cached_input", "cache_write", "output")
+"""Columns of a file with prices: dollars per million tokens."""
 
 _HOSTS: Mapping[str, str] = {
     "openai": "api.openai.com",
@@ -116,7 +116,6 @@ def _price(numbers: Mapping[str, float | None]) -> Price:
         output_usd_per_million=numbers["output"] or 0.0,
         cached_input_usd_per_million=numbers["cached_input"],
         cache_write_usd_per_million=numbers["cache_write"],
-        per_image_usd=numbers["per_image"] or 0.0,
     )
 
 
@@ -133,7 +132,6 @@ def _rows_of_json(document: Mapping[str, Any]) -> Iterator[PriceRow]:
             "cached_input": cached,
             "cache_write": stored,
             "output": _per_million(entry.get("output_cost_per_token")),
-            "per_image": entry.get("input_cost_per_image"),
         }
         yield PriceRow(host, name.removeprefix(f"{entry['litellm_provider']}/"), _price(numbers))
 

@@ -17,20 +17,7 @@ _log = logging.getLogger("bot_orch.agents")
 _ERROR_BYTES, _LONGEST_NAME = 16_384, 200
 _MOST_SKIPPED = 3  # events of one stream that cannot be read, before the answer counts as malformed
 
-PATHS: Mapping[str, str] = {
-    "chat": "/chat/completions",
-    "completions": "/completions",
-    "responses": "/responses",
-    "embeddings": "/embeddings",
-    "messages": "/messages",
-    "moderations": "/moderations",
-    "images": "/images/generations",
-    "speech": "/audio/speech",
-    "transcriptions": "/audio/transcriptions",
-    "translations": "/audio/translations",
-    "image_edits": "/images/edits",
-    "files": "/files",
-}
+PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
 """Where an interface is, below the base URL."""
 
 _QUIET = frozenset(
@@ -41,7 +28,6 @@ _QUIET = frozenset(
 )
 _LAST = frozenset({"response.completed", "response.incomplete", "message_stop"})
 _INDIVISIBLE = ("tool_calls", "function_call", "refusal", "audio")  # parts of a message that cannot change hands
-_SPOKEN = frozenset({"transcriptions", "translations"})
 _FINISHED = {"max_tokens": "length", "max_output_tokens": "length", "tool_use": "tool_calls", "end_turn": "stop"}
 
 
@@ -159,7 +145,7 @@ def usage_from(value: Any) -> Usage:
     Examples
     --------
     >>> usage_from({"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 80}})
-    Usage(input_tokens=100, output_tokens=5, estimated=False, cached_tokens=80, cache_write_tokens=0, images=0)
+    Usage(input_tokens=100, output_tokens=5, estimated=False, cached_tokens=80, cache_write_tokens=0)
     >>> usage_from({"input_tokens": 15, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 5}).input_tokens
     100
     """
@@ -209,15 +195,11 @@ def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
 
     Examples
     --------
-    >>> read_reply("completions", b'{"choices": [{"text": "4"}], "usage": {"prompt_tokens": 3}}', 200).text
+    >>> read_reply("messages", b'{"content": [{"type": "text", "text": "4"}]}', 200).text
     '4'
     """
     if endpoint == "chat":
         return reply_from_completion(data, status)
-    if endpoint == "speech":
-        return CallReply("", status=status, raw=data, endpoint=endpoint)
-    if endpoint in _SPOKEN and not data.startswith(b"{"):  # subtitles, or text alone
-        return CallReply(data.decode("utf-8", "replace"), status=status, raw=data, endpoint=endpoint)
     document = load_json(data)
     if not isinstance(document, dict):
         raise CallFailure(Ending.MALFORMED, status=status)
@@ -242,8 +224,8 @@ def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
 
 def accumulate(endpoint: str, *, counts: bool, prompt_tokens: int) -> Accumulator:
     """The accumulator for the events of an interface."""
-    if endpoint in ("chat", "completions"):
-        return StreamedAnswer(endpoint, counts=counts, prompt_tokens=prompt_tokens)
+    if endpoint == "chat":
+        return StreamedAnswer(counts=counts, prompt_tokens=prompt_tokens)
     return _TypedEvents(endpoint, prompt_tokens)
 
 
@@ -274,33 +256,6 @@ def _ended(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if isinstance(value, str)}
 
 
-def _embeddings(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    _ = [each["embedding"] for each in document["data"]]
-    return "", ()
-
-
-def _images(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    _ = [each.get("url") or each["b64_json"] for each in document["data"]]
-    return "", ()
-
-
-def _moderations(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    _ = [each["flagged"] for each in document["results"]]
-    return "", ()
-
-
-def _transcription(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    return str(document["text"]), ()
-
-
-def _file(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    return "", (str(document["id"]),)
-
-
-def _completion(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    return str(document["choices"][0]["text"]), ()
-
-
 def _response(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     said, made = [], [str(document["id"])]
     for item in document["output"]:
@@ -317,18 +272,7 @@ def _message(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return said, tuple(str(block["id"]) for block in blocks if block["type"] == "tool_use")
 
 
-_READERS = {
-    "completions": _completion,
-    "responses": _response,
-    "messages": _message,
-    "embeddings": _embeddings,
-    "images": _images,
-    "moderations": _moderations,
-    "transcriptions": _transcription,
-    "translations": _transcription,
-    "image_edits": _images,
-    "files": _file,
-}
+_READERS = {"responses": _response, "messages": _message}
 
 
 class _Events:
@@ -396,14 +340,12 @@ class _Events:
 
 
 class StreamedAnswer(_Events):
-    r"""Accumulator of events with choices, as of chats and of legacy completions.
+    r"""Accumulator of the events of a chat.
 
     Events are forwarded as received, with the upstream's ids and finish reasons.
 
     Parameters
     ----------
-    endpoint
-        ``chat`` or ``completions``.
     counts
         Whether the caller requested token counts; if not, an event with only token counts is not forwarded.
     prompt_tokens
@@ -420,8 +362,8 @@ class StreamedAnswer(_Events):
     '4'
     """
 
-    def __init__(self, endpoint: str = "chat", *, counts: bool = False, prompt_tokens: int = 0) -> None:
-        super().__init__(endpoint, prompt_tokens)
+    def __init__(self, *, counts: bool = False, prompt_tokens: int = 0) -> None:
+        super().__init__("chat", prompt_tokens)
         self._counts = counts
         self._told: Usage | None = None
         self._pieces = 0
@@ -479,7 +421,7 @@ class StreamedAnswer(_Events):
             self._finished.add(index)
             if index == 0:
                 self._extra["finish_reason"] = choice["finish_reason"]
-        delta = {"content": choice.get("text")} if self._endpoint == "completions" else choice.get("delta")
+        delta = choice.get("delta")
         delta = delta if isinstance(delta, Mapping) else {}
         content = delta.get("content")
         text = content if index == 0 and isinstance(content, str) else ""

@@ -9,7 +9,6 @@ from bot_orch.agents.base import CallRequest
 
 _LETTERS_PER_TOKEN = 4
 _NOT_WRITTEN = frozenset({"role", "id", "type", "index", "data", "url", "image_url", "input_audio", "file"})
-_IMAGES = frozenset({"image_url", "input_image", "image"})
 _PARAMS = ("tools", "functions", "response_format")
 
 
@@ -39,13 +38,6 @@ def letters_in(value: Any) -> int:
     if isinstance(value, list | tuple):
         return sum(len(part) if type(part) is str else letters_in(part) for part in value)  # most are texts
     return 0
-
-
-def images_in(request: CallRequest) -> int:
-    """Images in the messages of a request."""
-    contents = (message.get("content") for message in request.messages)
-    parts = (part for content in contents if isinstance(content, list | tuple) for part in content)
-    return sum(isinstance(part, Mapping) and part.get("type") in _IMAGES for part in parts)
 
 
 def most_tokens(request: CallRequest) -> int:

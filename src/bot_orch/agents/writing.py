@@ -1,4 +1,4 @@
-"""Encoding of arbitrarily large requests without blocking the event loop: JSON, and forms with files.
+"""Encoding of arbitrarily large requests as JSON without blocking the event loop.
 
 The encoder writes a document in one go, and a thread does not help, as it holds the GIL. So a large document is
 written value by value, and long texts piece by piece.
@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import secrets
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from bot_orch.agents.base import CallFailure
 from bot_orch.agents.endings import Ending
@@ -21,34 +20,6 @@ _LETTERS, _VALUES = 100_000, 2_000  # documents with fewer are written in one go
 _PIECE = 65_536
 _AT_ONCE_S = 0.001
 _write = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
-
-
-class FilePart(NamedTuple):
-    """A file in a form: its headers, which have its name and type, and its bytes."""
-
-    headers: bytes
-    data: bytes
-
-
-def encode_form(document: Mapping[str, Any], cap_bytes: int) -> tuple[bytes, str]:
-    r"""Encode a form as ``multipart/form-data``, and its content type; a list is a field that is there several times.
-
-    Examples
-    --------
-    >>> body, media = encode_form({"model": "m-1", "file": FilePart(b'Content-Disposition: ...', b"sound")}, 1000)
-    >>> body.count(b"\r\n"), media.startswith("multipart/form-data; boundary=")
-    (9, True)
-    """
-    line, body = f"--{secrets.token_hex(16)}".encode(), bytearray()
-    for name, value in document.items():
-        for each in value if isinstance(value, list) else [value]:
-            headers = f'Content-Disposition: form-data; name="{name}"'.encode()
-            part = each if isinstance(each, FilePart) else FilePart(headers, str(each).encode())
-            body += b"%b\r\n%b\r\n\r\n%b\r\n" % (line, *part)
-    body += line + b"--\r\n"
-    if len(body) > cap_bytes:
-        raise CallFailure(Ending.REFUSED_REQUEST)
-    return bytes(body), f"multipart/form-data; boundary={line[2:].decode()}"
 
 
 async def encode(document: Mapping[str, Any], cap_bytes: int) -> bytes:

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from bot_orch.errors import BotOrchError
+from bot_orch.service.api.gateway.passthrough import passthrough_route
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.api.routes import API_ROUTES, ROUTES
 from bot_orch.service.cluster.routers import Cluster, Routers, begin
@@ -145,7 +146,8 @@ async def _load(app: Starlette, runtime: Runtime) -> None:
 def _routes(site: Site) -> list[BaseRoute]:
     own = RouteSpec("GET", "/openapi.json", _openapi, scope=None, summary="This description")
     api = [spec.route(site) for spec in (*ROUTES, own, *QUEUE_ROUTES)]
-    return [*api, *queue_pages(site), *dashboard_pages(site), *common_routes(site)]
+    pages = [*queue_pages(site), *dashboard_pages(site), *common_routes(site)]
+    return [*api, *pages, passthrough_route(site)]
 
 
 async def _openapi(_: Request) -> Reply:

@@ -86,24 +86,3 @@ def results_in(messages: Sequence[Mapping[str, Any]]) -> list[str]:
         if isinstance(made := message.get("tool_call_id"), str):
             found.append(made)
     return found
-
-
-def files_in(messages: Any) -> list[str]:
-    """Ids of uploaded files in messages of a chat, items of a response, or Anthropic's messages.
-
-    Examples
-    --------
-    >>> files_in([{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}])
-    ['file-1']
-    >>> files_in([{"role": "user", "content": [{"type": "document", "source": {"type": "file", "file_id": "file-2"}}]}])
-    ['file-2']
-    """
-    contents = [each.get("content") for each in _listed(messages) if isinstance(each, Mapping)]
-    parts = [part for content in contents for part in _listed(content) if isinstance(part, Mapping)]
-    holders = [each for part in parts for each in (part, part.get("file"), part.get("source"))]
-    ids = [each.get("file_id") for each in holders if isinstance(each, Mapping)]
-    return [each for each in ids if isinstance(each, str)]
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

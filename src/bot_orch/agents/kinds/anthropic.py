@@ -69,16 +69,14 @@ class AnthropicRunner(OpenAIRunner):
             self._headers["x-api-key"] = settings.api_key
 
     def _document(self, request: CallRequest) -> dict[str, Any]:
-        if request.endpoint in ("messages", "files"):
+        if request.endpoint == "messages":
             return super()._document(request)
         return message_request(request.chat(), request.params, model=self._own.model, max_tokens=self._own.max_tokens)
 
     def _at(self, request: CallRequest) -> str:
-        return super()._at(request) if request.endpoint == "files" else self._url
+        return self._url
 
     def _read(self, data: bytes, status: int, request: CallRequest) -> CallReply:
-        if request.endpoint == "files":
-            return super()._read(data, status, request)
         reply = read_reply("messages", data, status)
         if request.endpoint == "messages":
             return reply

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from bot_orch.agents.address import check_url
 from bot_orch.agents.base import BETA, CallFailure, CallReply, CallRequest, Chunk
-from bot_orch.agents.capabilities import FORMS
 from bot_orch.agents.deployments import Deployment, Rotation
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits
 from bot_orch.agents.rejections import ending_of, read_error
 from bot_orch.agents.replies import PATHS, Accumulator, accumulate, asks_for_counts, read_reply
 from bot_orch.agents.tokens import prompt_tokens
-from bot_orch.agents.writing import encode, encode_form
+from bot_orch.agents.writing import encode
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ _END_MARK_S = 5.0  # for token counts and [DONE], once every choice has its fini
 _IN_PIECES_BYTES = 500_000  # a larger body is written in pieces, so that it does not block the event loop
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)  # a trailing \r may be half of \r\n: wait for more
 _INSTRUCTIONS = {"responses": "instructions", "messages": "system"}
-_TYPED = frozenset({"speech", "transcriptions", "translations"})  # answers that need not be JSON
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
@@ -97,8 +95,14 @@ class OpenAISettings:
 
     def url(self, endpoint: str = "chat") -> str:
         """URL of an interface."""
-        base, question, query = check_url(self.base_url, allow_private=self.allow_private).partition("?")
-        return f"{base.rstrip('/')}{PATHS[endpoint]}{question}{query}"
+        return self.below(PATHS[endpoint])
+
+    def below(self, path: str) -> str:
+        """URL of a path below the base URL, which may have a query, too."""
+        base, _, query = check_url(self.base_url, allow_private=self.allow_private).partition("?")
+        path, _, more = path.partition("?")
+        query = "&".join(filter(None, (query, more)))
+        return f"{base.rstrip('/')}{path}{'?' if query else ''}{query}"
 
 
 def _check_base(url: str, *, allow_private: bool, field: str = "base_url") -> None:
@@ -138,19 +142,14 @@ class OpenAIRunner:
     async def call(self, request: CallRequest) -> CallReply:
         """Call without streaming."""
         request = self._prepared(request)
-        if request.endpoint in FORMS:
-            payload, media = encode_form(self._document(request), self._limits.max_request_bytes)
-        else:
-            payload, media = await self._payload(request, stream=False), ""
+        payload = await self._payload(request, stream=False)
         now = asyncio.get_running_loop().time
         begun = now()
-        exchange = self._exchange(payload, request.headers, url=self._at(request), media=media)
+        exchange = self._exchange(payload, request.headers, url=self._at(request))
         async with exchange as (response, pieces):
             first_byte_s = now() - begun
             data = b"".join([piece async for piece in pieces])
         reply = self._read(data, response.status, request)
-        if request.endpoint in _TYPED:
-            reply = replace(reply, extra={**reply.extra, "content_type": response.content_type})
         return replace(reply, elapsed_s=now() - begun, first_byte_s=first_byte_s)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
@@ -172,6 +171,25 @@ class OpenAIRunner:
                     break
         yield Chunk(reply=answer.reply(response.status), endpoint=request.endpoint)
 
+    @asynccontextmanager
+    async def passed(
+        self, method: str, target: str, body: bytes, headers: Mapping[str, str]
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """Send a request for ``/v1/...`` as it came, with the agent's key; yields the answer, whatever its status."""
+        connection, url = _connection(), self._settings.below(target.removeprefix("/v1"))
+        own = {name: value for name, value in self._headers.items() if name != "Content-Type"}
+        with connection.translated():
+            where = connection.as_it_is(url)
+            data = io.BytesIO(body) if body else None
+            response = await self._open().request(
+                method, where, data=data, headers={**headers, **own}, allow_redirects=False
+            )
+            try:
+                yield response
+            finally:
+                if not response.content.at_eof():  # unread data: the connection cannot be reused
+                    response.close()
+
     async def close(self) -> None:
         """Close all connections; calls in progress end."""
         self._closed = True
@@ -184,7 +202,7 @@ class OpenAIRunner:
         if stream:
             document["stream"] = True
             options = document.get("stream_options") or {}
-            counted = self._settings.stream_usage and request.endpoint in ("chat", "completions")
+            counted = self._settings.stream_usage and request.endpoint == "chat"
             if counted and isinstance(options, Mapping):  # needed for the cost
                 document["stream_options"] = {**options, "include_usage": True}
         else:
@@ -201,8 +219,7 @@ class OpenAIRunner:
 
     def _document(self, request: CallRequest) -> dict[str, Any]:
         if request.document is not None:
-            named = {} if request.endpoint == "files" else {"model": self._settings.model}
-            return {**request.document, **named}
+            return {**request.document, "model": self._settings.model}
         params = {name: value for name, value in request.params.items() if name not in _OURS}
         return {"model": self._settings.model, "messages": list(map(dict, request.chat())), **params}
 
@@ -224,15 +241,12 @@ class OpenAIRunner:
         *,
         url: str,
         accept: str = "application/json",
-        media: str = "",
     ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]], None]:
         """Send the request, check the status and yield the body; always release the connection."""
         connection = _connection()
         session = self._open()
         with connection.translated():
             headers = {**passed_on, **self._headers, "Accept": accept}
-            if media:
-                headers["Content-Type"] = media
             data = payload if len(payload) < _IN_PIECES_BYTES else io.BytesIO(payload)
             response = await session.post(url, data=data, headers=headers, allow_redirects=False)
             try:

@@ -21,6 +21,18 @@ from bot_orch.service.config.settings import Config
 #: Where all settings are, with or without the documentation.
 SEE_SETTINGS = "see the settings in: bot-orch validate --schema"
 
+#: Paths that go to the agent of ``passthrough``, with all below them; its ``paths`` add to them.
+PASSED_PATHS = (
+    *("/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/completions", "/v1/embeddings"),
+    *("/v1/files", "/v1/images/edits", "/v1/images/generations", "/v1/moderations"),
+)
+#: What is below ``/v1`` in the service itself.
+OWN_PATHS = frozenset(
+    {
+        *("admin", "agents", "chat", "decisions", "feedback", "judges", "key", "messages", "models", "objective"),
+        *("queue", "responses", "routers", "spend", "tasks"),
+    }
+)
 _SHORTEST_S = 3600.0
 _ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -137,7 +149,28 @@ def _check_one(config: Config) -> None:
             raise InvalidInputError(
                 f"config.tokens[{index}].sha256", "is not 64 hex digits", "see docs/how-to/serve.md"
             )
+    _check_passthrough(config)
     check_numbers(config)
+
+
+def is_own_path(path: str) -> bool:
+    """Whether a path is one of the service itself, or below one."""
+    return not path.startswith("/v1/") or path.split("/")[2] in ("", *OWN_PATHS)
+
+
+def _check_passthrough(config: Config) -> None:
+    """Require an agent with an endpoint, and paths that are not the service's own."""
+    wanted = config.passthrough
+    if wanted is None:
+        return
+    if wanted.agent not in [each.id for each in config.agents if each.kind in ("openai", "anthropic")]:
+        raise InvalidInputError(
+            "config.passthrough.agent", f"{wanted.agent!r} is no agent with an endpoint", "name one"
+        )
+    for path in wanted.paths:
+        if is_own_path(path) or path.endswith("/") or ".." in path.split("/"):
+            problem = f"{path!r} is a path of the service, or not one below /v1"
+            raise InvalidInputError("config.passthrough.paths", problem, "write paths such as /v1/fine_tuning")
 
 
 def _check_baselines(config: Config) -> None:

@@ -11,16 +11,17 @@ _INDEX = re.compile(r"\[\d+\]")
 # The path of a setting without its indices, or "path=value" for a value that went.
 _INSTEAD = {
     "agents.breaker": "remove it: a circuit opens after 3 failures in a row for 10 s, and for 20 s if it fails again",
+    "agents.price.per_image_usd": "remove it; a provider that bills images by the token reports their tokens",
     "agents.shadow": "remove it; canary caps the share of a new agent, and router.observe compares answers",
     "cache": "remove it; a cache of answers belongs in front of the service, and an Idempotency-Key answers repeats",
     "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",
     "guardrails": "check requests in the application or a proxy in front; name a judge in router.checks for answers",
     "model_list": "list the models under agents, as bot-orch quickstart shows",
+    "router.mode": "write router.observe: {baseline: ..., usd_per_day: ...} to observe, and nothing to serve",
     "router.pass_on": "remove it: content filters are passed on, long contexts unless another agent has a longer one",
+    "router.shadow": "write router.observe: {baseline: ..., usd_per_day: ...}; every answer is judged by itself",
     "tenants": "remove it; run one service for each application, each with its own file and log",
     "tokens.tenant": "remove it; run one service for each application, each with its own file and log",
-    "router.mode": "write router.observe: {baseline: ..., usd_per_day: ...} to observe, and nothing to serve",
-    "router.shadow": "write router.observe: {baseline: ..., usd_per_day: ...}; every answer is judged by itself",
     "webhooks": "remove it; load deploy/helm/bot-orch/alerts.yaml in Prometheus, and let Alertmanager notify",
 }
 

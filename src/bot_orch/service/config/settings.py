@@ -27,6 +27,7 @@ __all__ = [
     "ListenConfig",
     "MemoryConfig",
     "ObserveConfig",
+    "PassthroughConfig",
     "QueueConfig",
     "ReferenceConfig",
     "RetentionConfig",
@@ -438,6 +439,13 @@ class ClusterConfig(_Part, frozen=True, kw_only=True):
     port: Annotated[int, _is("Workers are reached at this port and those behind it; 0 lets the system choose.")] = 0
 
 
+class PassthroughConfig(_Part, frozen=True, kw_only=True):
+    """Paths below ``/v1`` that go unchanged to one agent: those of embeddings, moderations, images, sound and files."""
+
+    agent: Annotated[str, _is("The agent, of kind `openai` or `anthropic`.")]
+    paths: Annotated[tuple[str, ...], _is("Further paths, with all below them, such as `/v1/fine_tuning`.")] = ()
+
+
 class Config(_Part, frozen=True, kw_only=True):
     """All settings of the service. ``name`` names the router they describe; ``routers`` adds more."""
 
@@ -453,6 +461,7 @@ class Config(_Part, frozen=True, kw_only=True):
     router: Annotated[RouterConfig, _is("The default router.")] = RouterConfig()
     judges: Annotated[tuple[JudgeConfig, ...], _is("Judges of answers, the highest rank first.")] = ()
     audit: Annotated[AuditConfig | None, _is("Audits of judges.")] = None
+    passthrough: Annotated[PassthroughConfig | None, _is("Paths that go unchanged to one agent.")] = None
     queue: Annotated[QueueConfig, _is("The queue of people.")] = QueueConfig()
     limits: Annotated[LimitsConfig, _is("Limits of the service.")] = LimitsConfig()
     retention: Annotated[RetentionConfig, _is("What becomes of old events.")] = RetentionConfig()

@@ -23,7 +23,7 @@ from bot_orch.service.operations.conventions import AgentTarget, ReplyFacts, req
 from bot_orch.types import TERMS
 
 _log = logging.getLogger("bot_orch.traces")
-_OPERATIONS = {"/v1/tasks": "invoke_agent", "/v1/embeddings": "embeddings", "/v1/completions": "text_completion"}
+_OPERATIONS = {"/v1/tasks": "invoke_agent"}
 _PASSED_ON = ("traceparent", "tracestate")
 _DECISION = "bot_orch.decision.id"
 

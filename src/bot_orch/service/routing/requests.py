@@ -38,7 +38,7 @@ class RequestSize:
     Examples
     --------
     >>> RequestSize(400, images=1, output_tokens=50, answers=2).usage()
-    Usage(input_tokens=1100, output_tokens=100, estimated=False, cached_tokens=0, cache_write_tokens=0, images=1)
+    Usage(input_tokens=1100, output_tokens=100, estimated=False, cached_tokens=0, cache_write_tokens=0)
     """
 
     characters: int = 0
@@ -52,8 +52,7 @@ class RequestSize:
         """Token estimate: 4 characters each, 1000 per image (85 at low detail), 500 per answer without a limit."""
         read = tokens_of(self.characters) + self.images * IMAGE_TOKENS
         written = OUTPUT_TOKENS if self.output_tokens is None else self.output_tokens
-        images = self.images + self.low_images
-        return Usage(read + self.low_images * LOW_IMAGE_TOKENS, written * self.answers, images=images)
+        return Usage(read + self.low_images * LOW_IMAGE_TOKENS, written * self.answers)
 
 
 def size_of(params: Mapping[str, Any], *, text: str = "", messages: Iterable[Mapping[str, Any]] = ()) -> RequestSize:

@@ -18,7 +18,6 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from bot_orch.agents.base import AgentMeter, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
-from bot_orch.agents.capabilities import PASSED
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.served import is_replacement
@@ -139,7 +138,7 @@ class Round:
         """Whether answers are looked at before one is delivered; streams only if they are held back."""
         settings = self.runtime.config.router
         wanted = settings.looks and (settings.hold or not self.call.stream)
-        return wanted and not self.constraints.unseen and self.call.endpoint not in PASSED
+        return wanted and not self.constraints.unseen
 
     async def run(self) -> CallReply:
         """Call agents until one answers; returns the answer."""

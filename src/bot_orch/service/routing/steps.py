@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
-from bot_orch.agents.capabilities import PASSED
 from bot_orch.agents.replies import load_json
 from bot_orch.core.events import AttemptEnded, DecisionMade, Event, Noted
 from bot_orch.service.config import RouterConfig
@@ -106,7 +105,7 @@ def _key(text: str) -> str | None:
 
 def with_logprobs(request: CallRequest) -> CallRequest:
     """The request, asking for probabilities of tokens; as it is if it asks or is in another interface's words."""
-    if request.endpoint in PASSED or request.document is not None or "logprobs" in request.params:
+    if request.document is not None or "logprobs" in request.params:
         return request
     return replace(request, params={**request.params, "logprobs": True})
 

@@ -76,6 +76,8 @@ class Request:
     body: Any
     carried: bool = False
     path: str = ""
+    method: str = ""
+    target: str = ""
     address: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
@@ -334,6 +336,8 @@ class Endpoint:
             body=body,
             carried=carried,
             path=scope["path"],
+            method=method,
+            target=_target(scope),
             address=visit.address,
             query=query,
             prefix=self._prefix,

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import msgspec
 
 from bot_orch.agents.base import CallReply, Chunk
-from bot_orch.agents.capabilities import PASSED
 from bot_orch.service.api.decisions import KeySpace
 from bot_orch.service.api.gateway.chat_request import AUTO, ChatRequest, call_of, chat_task
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
@@ -20,7 +19,6 @@ from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.cluster.forwarding import moved
 from bot_orch.service.cluster.front import CarriedRound, OwnedHereError, sees_text
 from bot_orch.service.cluster.wire import Begin
-from bot_orch.service.loops import files_in
 from bot_orch.service.problems import Problem, Reply, problem_of
 from bot_orch.service.routing.rounds import Round, round_of
 from bot_orch.service.web.endpoint import Request
@@ -81,8 +79,6 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
 def _read(dialect: Dialect, request: Request) -> ChatRequest:
     """The request as a chat; tools that it offers need an agent with the interface, unless it cannot get one."""
     asked = dialect.read(request.body)
-    if files := files_in(request.body.get("messages") or request.body.get("input")):
-        asked = replace(asked, refers_to=(*asked.refers_to, *files))
     aliases = request.runtime.config.router.aliases
     if asked.model in aliases:
         asked = replace(asked, model=aliases[asked.model])
@@ -130,9 +126,7 @@ async def _completed(
     if asked.stream:
         return await _streamed(dialect, asked, request, round_=round_)
     reply = await _run(request, round_)
-    kind = reply.extra.get("content_type") if reply.endpoint in PASSED else None
-    headers = [(b"content-type", kind.encode())] if isinstance(kind, str) else list(_JSON)
-    return Reply(200, _whole(dialect, asked, round_, reply=reply), headers)
+    return Reply(200, _whole(dialect, asked, round_, reply=reply), list(_JSON))
 
 
 async def _run(request: Request, round_: Round | CarriedRound) -> CallReply:

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import CallRequest
-from bot_orch.agents.capabilities import PASSED
 from bot_orch.arrays import nan_for_null
 from bot_orch.core.events import TaskRecord
 from bot_orch.service.api.bodies import ChatAside, ChatHints
@@ -95,11 +94,10 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
     caller, hints, messages = request.caller, asked.hints, asked.messages
     size = size_of(asked.params, messages=messages)
     encodes = request.runtime.config.router.encoder is not None
-    kind = hints.kind or (asked.endpoint if asked.endpoint in PASSED else "")
     return ChatTask(
-        TaskRecord("", kind, nan_for_null(hints.features), hints.reference, hints.profiles, hints.claims),
+        TaskRecord("", hints.kind, nan_for_null(hints.features), hints.reference, hints.profiles, hints.claims),
         RoutingConstraints(
-            kind,
+            hints.kind,
             None if asked.model in AUTO else (asked.model,),
             hints.session or _session(request, asked),
             size=size,

@@ -7,9 +7,8 @@ from typing import Any
 
 from bot_orch.service.api.gateway.answering import Dialect, answer
 from bot_orch.service.api.gateway.chat_request import AUTO
-from bot_orch.service.api.gateway.forms import FormDialect, FormFace
 from bot_orch.service.api.gateway.messages import MessagesDialect, MessagesFace
-from bot_orch.service.api.gateway.openai import ChatDialect, CompletionsDialect, PassedDialect
+from bot_orch.service.api.gateway.openai import ChatDialect
 from bot_orch.service.api.gateway.responses import ResponsesDialect
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.routing.requests import needs_of, size_of
@@ -77,20 +76,6 @@ GATEWAY_ROUTES: tuple[RouteSpec, ...] = (
     _asks("/v1/chat/completions", ChatDialect(), "OpenAI-compatible; model auto"),
     _asks("/v1/responses", ResponsesDialect(), "OpenAI's Responses"),
     _asks("/v1/messages", MessagesDialect(), "Anthropic's Messages", face=MessagesFace),
-    _asks("/v1/completions", CompletionsDialect(), "OpenAI's legacy completions"),
-    _asks("/v1/embeddings", PassedDialect("embeddings"), "Embeddings, among agents that declare them"),
-    _asks("/v1/moderations", PassedDialect("moderations"), "Moderations, among agents that declare them"),
-    _asks("/v1/images/generations", PassedDialect("images", "prompt"), "Images, among agents that declare them"),
-    _asks("/v1/audio/speech", PassedDialect("speech"), "Speech, among agents that declare it"),
-    *(
-        _asks(path, FormDialect(endpoint, field), f"{what}, among agents that declare them", face=FormFace)
-        for path, endpoint, field, what in (
-            ("/v1/audio/transcriptions", "transcriptions", "file", "Transcriptions"),
-            ("/v1/audio/translations", "translations", "file", "Translations of speech"),
-            ("/v1/images/edits", "image_edits", "image", "Changed images"),
-            ("/v1/files", "files", "file", "Files"),
-        )
-    ),
     RouteSpec(
         "POST",
         "/v1/messages/count_tokens",
