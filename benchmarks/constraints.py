@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "constrain
 from limited_worlds import Played, World, play  # type: ignore[import-not-found]
 
 _USD, _SHARE, _LATE = 0.0015, 0.1, 0.12
-_POLICIES = ("auto", "ucb1", "thompson-gaussian", "linucb")
+_POLICIES = ("auto", "ucb1", "thompson-beta", "linucb")
 LIMITS: dict[str, list[Constraint]] = {
     "budget": [Budget(_USD)],
     "capacity": [Capacity("3", _SHARE)],

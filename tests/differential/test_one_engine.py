@@ -22,7 +22,6 @@ from cells import (
 )
 
 from bot_orch.core.engine import Engine
-from bot_orch.numerics.choice import with_floor
 
 GRID = list(itertools.product(SIGNALS, LAMBDAS, TIMINGS, POLICIES))
 #: Long streams and many agents: every signal, lambda, timing and policy occurs.
@@ -91,8 +90,14 @@ def test_control_native_units_are_caught():
 
 
 def test_control_a_floor_for_each_agent_is_caught(monkeypatch):
+    def each_its_own(p, share, eligible=None):
+        mask = np.ones(p.shape, bool) if eligible is None else np.broadcast_to(eligible, p.shape)
+        n = mask.sum(axis=-1, keepdims=True)
+        least = np.minimum(share, 1.0 / n)
+        return np.where(mask, (1.0 - n * least) * p + least, 0.0)
+
     live = one_by_one(CELL)
-    monkeypatch.setattr("bot_orch.numerics.choice.with_uniform_share", with_floor)
+    monkeypatch.setattr("bot_orch.numerics.choice.with_uniform_share", each_its_own)
     assert differences(CELL, one=live)
 
 

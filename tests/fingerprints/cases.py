@@ -112,7 +112,6 @@ EMA = estimator("ema", alpha=0.9, history=history("none"), initial=0.0)
 BOT = policy("bot", eta=constant(5.0), estimator=EMA)
 AUTO = policy("auto", scale=0.65, forgetting=True)
 UCB1 = policy("ucb1", scale=1.0, estimator=MEAN)
-EXP3_ETA = schedule("power", scale=1.0, exponent=-0.5)
 
 CASES: dict[str, Case] = {
     "bot-labels-task": Case(BOT, aligned(LABELS), 1.0, 0.05, "labels", profiles=PROFILES),
@@ -158,30 +157,25 @@ CASES: dict[str, Case] = {
     "ucb1-survival-own": Case(
         UCB1, reward=lambda: SurvivalReward(curve="own", censored="zero", capacity=64), references=False
     ),
-    "discounted-ucb-samples-agent": Case(
-        policy("discounted-ucb", scale=0.6, estimator=estimator("discounted", gamma=0.99)),
+    "ucb1-samples-agent": Case(
+        UCB1,
         aligned(SCALARS, "agent", agent="a", memory=SHORT, distance="debiased"),
         0.3,
         kind="samples",
         references=False,
     ),
-    "sliding-window-ucb-cloud-watch": Case(
-        policy("sliding-window-ucb", scale=0.6, estimator=estimator("windowed", window=60)),
+    "ucb1-cloud-watch": Case(
+        UCB1,
         aligned(SLICED, watch=Watch(recent=6, older=12, alpha=0.05)),
         0.3,
         kind="cloud",
     ),
     "thompson-beta-bures-accepted": Case(
-        policy("thompson-beta", prior=1.0, points=128, estimator=MEAN),
+        policy("thompson-beta", prior=1.0, points=128, reach=6.0, estimator=MEAN),
         aligned(BURES, "accepted", threshold=0.5, memory=FADING),
         0.3,
         kind="gaussian",
         references=False,
-    ),
-    "thompson-gaussian-priced": Case(
-        policy("thompson-gaussian", sigma=0.5, prior_mean=0.5, prior_count=1.0, estimator=MEAN),
-        floor=0.02,
-        costs=PRICED,
     ),
     "linucb-samples-fixed": Case(
         policy("linucb", scale=1.0, ridge=1.0),
@@ -200,13 +194,8 @@ CASES: dict[str, Case] = {
         1.0,
         kind="labels",
     ),
-    "exp3": Case(policy("exp3", eta=EXP3_ETA, eta_align=5.0, floor=0.01), aligned(LABELS), 0.3, kind="labels"),
-    "exp3-ix": Case(policy("exp3-ix", eta=EXP3_ETA, eta_align=5.0, floor=0.0, gamma=0.05), floor=0.01),
-    "boltzmann-gumbel": Case(
-        policy("boltzmann-gumbel", scale=0.5, estimator=MEAN), aligned(SCALARS), 0.3, 0.0, "samples"
-    ),
-    "exp-weights-full": Case(
-        policy("exp-weights", eta=constant(0.1)),
+    "bot-full": Case(
+        BOT,
         aligned(LABELS),
         0.3,
         kind="labels",
@@ -214,7 +203,6 @@ CASES: dict[str, Case] = {
         full=True,
         roster=False,
     ),
-    "exp-weights-iw": Case(policy("exp-weights-iw", eta=constant(0.1), ceiling=1.0, floor=0.01)),
 }
 for _name, _kind in available_policies().items():  # a policy without a case of its own plays with its defaults
     if _kind.__module__.startswith("bot_orch.") and _name not in {case.policy["id"] for case in CASES.values()}:

@@ -22,7 +22,7 @@ def test_short_runs_give_the_recorded_numbers(name):
 
 def test_all_tables_are_recorded():
     table = read(FULL)
-    assert len(table) == 2219
+    assert len(table) == 2045
     assert {key[0] for key in table} >= {*QUICK, "synthetic", "triage-splits", "theory-margin"}
     assert {key[0] for key in RECORDED} == set(QUICK)
 

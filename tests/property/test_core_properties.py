@@ -5,7 +5,7 @@ from hypothesis.extra.numpy import arrays
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.arrays import decode, encode
-from bot_orch.numerics.choice import argmax_ties, draw, softmax, with_floor
+from bot_orch.numerics.choice import argmax_ties, draw, softmax, with_uniform_share
 from bot_orch.policies.registry import available_policies
 
 finite = st.floats(-1e3, 1e3)
@@ -14,7 +14,7 @@ vectors = arrays(float, st.tuples(st.integers(1, 4), st.integers(1, 6)), element
 
 @given(vectors, st.floats(0, 1, exclude_max=True), st.floats(0, 0.5))
 def test_draws_land_on_possible_agents(x, u, floor):
-    for p in (softmax(x), argmax_ties(x), with_floor(softmax(x), floor)):
+    for p in (softmax(x), argmax_ties(x), with_uniform_share(softmax(x), floor)):
         assert np.all(p >= 0.0)
         assert np.allclose(p.sum(axis=-1), 1.0)
         agent = draw(p, np.full(len(x), u))

@@ -27,11 +27,11 @@ from bot_orch.lab.paper.theory import (
 )
 from bot_orch.lab.paper.theory.assemble import TheoremClaim, Verdict, judge, loglog_slope
 from bot_orch.lab.paper.theory.regret import CASES
+from bot_orch.lab.paper.theory.weights import ExponentialWeights
 from bot_orch.numerics.choice import softmax
 from bot_orch.numerics.estimators import EMA, MeanReward
 from bot_orch.numerics.schedules import Constant, Power
 from bot_orch.policies.base import Situation
-from bot_orch.policies.exponential_weights import ExponentialWeights
 from bot_orch.rng import generator
 
 HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS

@@ -34,7 +34,7 @@ def run(rounds=400, audit_rate=0.1, policy="ucb1", seed=1, order="judge first", 
 
 
 @pytest.mark.parametrize("order", ["judge first", "truth first"])
-@pytest.mark.parametrize("policy", ["auto", "ucb1", "thompson-gaussian", "bot"])
+@pytest.mark.parametrize("policy", ["auto", "ucb1", "thompson-beta", "bot"])
 def test_a_cheat_that_looks_like_the_others_is_found_out(policy, order):
     rounds = 250 if policy == "auto" else 600
     chosen, router, _ = run(rounds, policy=policy, order=order, seed=2)  # seed 1 asks the cheat three times only

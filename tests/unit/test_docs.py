@@ -142,5 +142,6 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_fits_a_screen_and_shows_a_choice(example):
-    assert len(example.read_text().splitlines()) <= 48
+    most = 75 if example.name == "05_your_own_policy.py" else 48  # that one is two
+    assert len(example.read_text().splitlines()) <= most
     assert f"({'../../examples/' + example.name})" in (ROOT / "docs" / "how-to" / "choosing.md").read_text()

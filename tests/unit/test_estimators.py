@@ -5,7 +5,7 @@ import pytest
 
 from bot_orch.arrays import allocate
 from bot_orch.errors import InvalidInputError
-from bot_orch.numerics.estimators import EMA, Discounted, LastReward, Mean, MeanReward, Windowed
+from bot_orch.numerics.estimators import EMA, LastReward, Mean, MeanReward
 from bot_orch.numerics.schedules import Constant, LogGrowth, Power
 
 
@@ -50,23 +50,6 @@ def test_ema_is_the_printed_recursion(history, history_term):
         assert estimate[agent] == pytest.approx(rhat, abs=1e-12)
 
 
-def test_discounted_counts_rounds_of_others_too(history):
-    estimate, count, _ = feed(Discounted(0.97), *history)
-    weight = 0.97 ** np.arange(499, -1, -1)
-    for agent in range(3):
-        mine = history[0] == agent
-        assert count[agent] == pytest.approx(weight[mine].sum())
-        assert estimate[agent] == pytest.approx((weight * history[1])[mine].sum() / weight[mine].sum())
-
-
-def test_windowed_is_the_mean_of_the_window(history):
-    estimate, count, _ = feed(Windowed(40), *history)
-    choices, rewards = history[0][-40:], history[1][-40:]
-    for agent in range(3):
-        assert count[agent] == (choices == agent).sum()
-        assert estimate[agent] == pytest.approx(rewards[choices == agent].mean(), abs=1e-12)
-
-
 def test_schedules():
     assert [Constant(3.0)(t) for t in (1, 9)] == [3.0, 3.0]
     assert [Power(1.0)(t) for t in (1, 4, 16)] == [1.0, 0.5, 0.25]
@@ -78,8 +61,6 @@ def test_schedules():
     "bad",
     [
         lambda: EMA(1.0),
-        lambda: Discounted(0.0),
-        lambda: Windowed(0),
         lambda: Mean(-1.0),
         lambda: Constant(0.0),
         lambda: Power(float("nan")),

@@ -49,7 +49,7 @@ def test_references_for_a_tenth_of_the_tasks_hold_a_cheat(cheat):
 
 def sleeper_share():
     matrix = gaming_matrix(GamingSettings(tasks=800, agents=5, cheats=("sleeper",), features=0), seed=2)
-    return live(matrix, "thompson-gaussian")[1]
+    return live(matrix, "thompson-beta")[1]
 
 
 def test_gaps_fade_so_that_a_sleeper_is_caught(monkeypatch):

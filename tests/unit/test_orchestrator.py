@@ -6,7 +6,9 @@ import pytest
 from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
 from bot_orch.core.alignment import Alignment
 from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
+from bot_orch.lab.paper.theory.weights import ImportanceWeighted
 from bot_orch.numerics.choice import draw
+from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.rng import generator, uniform
 from bot_orch.transport import CostLabels
@@ -104,14 +106,14 @@ def test_agents_come_and_go():
 
 
 def test_an_outcome_after_the_agents_changed_uses_the_propensity_of_its_decision():
-    r = Orchestrator(["a", "b"], "exp3", seed=1, floor=0.0)
+    r = Orchestrator(["a", "b"], ImportanceWeighted(Constant(1.0)), seed=1, floor=0.0)
     decision = r.decide(Task("x"))
     other = "b" if decision.agent == "a" else "a"
     r.add_agent("c")
     r.remove_agent(other)
     r.observe(decision.id, Outcome.completed(reward=0.0))
-    loss = r._state.parts["policy"]["loss"]
-    assert loss[r.agents.index(decision.agent)] == pytest.approx(1.0 / decision.propensity)
+    weight = r._state.parts["policy"]["log_weight"]
+    assert weight[r.agents.index(decision.agent)] == pytest.approx(-1.0 / decision.propensity)
 
 
 def test_the_last_agent_stays():

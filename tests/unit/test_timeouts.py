@@ -19,7 +19,7 @@ from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import generator
 
-POLICIES = ("auto", "ucb1", "linucb", "lints", "thompson-beta", "thompson-gaussian", "epsilon-greedy", "bot", "exp3")
+POLICIES = ("auto", "ucb1", "linucb", "lints", "thompson-beta", "epsilon-greedy", "bot")
 SILENT = ("deadline", "cancelled", "unanswered", "shutdown", "horizon")
 HORIZON = 10
 ENDINGS = {
@@ -72,7 +72,6 @@ UNHEARD_CASES = [
     *((policy, ending, False) for policy in ("thompson-beta", "epsilon-greedy") for ending in ("unanswered", "never")),
     ("auto", "unanswered", False),
     ("auto", "never", True),
-    ("exp3", "unanswered", True),
 ]
 
 

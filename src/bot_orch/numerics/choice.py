@@ -8,7 +8,7 @@ from functools import lru_cache, reduce
 from itertools import accumulate
 from math import isfinite, sqrt
 from operator import add
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ from bot_orch.errors import InvalidInputError
 UNSEEN = 1e9
 _SMALL = 1e7  # times sqrt(2 ln n) is less than UNSEEN for every float n
 _TIE, _ROUNDING = 0.005, 1e-9  # differences of scores, and of probabilities, that are ties
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def softmax_scores(estimate: Floats, penalty: Floats, eta: float, *, eligible: Bools | None = None) -> Floats:
@@ -145,19 +144,6 @@ def cheapest_of_ties(p: Floats, score: Floats, bonus: Floats, *, price: Floats) 
     cheapest = ties & (cost == np.minimum.reduce(cost, axis=-1, keepdims=True))
     mass, kept = (np.add.reduce(p * each, axis=-1, keepdims=True) for each in (ties, cheapest))
     return cast(Floats, np.where(ties, cheapest * p * (mass / np.where(kept > 0.0, kept, 1.0)), p))
-
-
-def with_floor(p: Floats, floor: float, eligible: Bools | None = None) -> Floats:
-    """Mix with the uniform distribution so that every eligible agent has at least ``floor``.
-
-    Where ``floor`` times the number of eligible agents exceeds one, the uniform distribution results.
-    """
-    if floor <= 0.0:
-        return p
-    mask = np.ones(p.shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, p.shape)
-    n = np.add.reduce(mask, axis=-1, keepdims=True, dtype=np.float64)
-    share = np.minimum(floor, 1.0 / n)
-    return cast(Floats, np.where(mask, (1.0 - n * share) * p + share, 0.0))
 
 
 def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -> Floats:
@@ -347,10 +333,3 @@ def _row_sum(x: Floats) -> Floats:
     if not _by_column(x):
         return cast(Floats, np.add.reduce(x, axis=-1, keepdims=True))
     return cast(Floats, reduce(np.add, x.T)[:, None])
-
-
-def as_rows(x: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:
-    """The array broadcast to this shape: C-ordered, writeable, of at most two dimensions."""
-    if x.shape != shape or not x.flags.carray:
-        x = np.array(np.broadcast_to(x, shape))
-    return x if x.ndim <= 2 else x.reshape(-1, shape[-1])

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, row_views
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.errors import InvalidInputError
 
 
@@ -225,80 +225,6 @@ class Mean(Estimator):
             total, count, at = _flat(total), _flat(count), _entries(agent, total.shape[-1])
             total[at] += np.ravel(earned)
             count[at] += 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Discounted(Estimator):
-    """Discounted means: every round multiplies the weights of past rewards of all agents by ``gamma``."""
-
-    gamma: float = 0.99
-    id: ClassVar[str] = "discounted"
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.gamma <= 1.0:
-            raise InvalidInputError("gamma", f"is {self.gamma}", "pass a number in (0, 1]")
-
-    def schema(self) -> Schema:
-        """Discounted sum and count."""
-        return {"total": Field(), "count": Field()}
-
-    def estimate(self, state: Arrays) -> Floats:
-        """``total / count``, zero before the first reward."""
-        return state["total"] / np.maximum(state["count"], 1e-12)
-
-    def count(self, state: Arrays) -> Floats:
-        """Discounted number of rewards."""
-        return state["count"]
-
-    def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
-        """Discount all sums and counts, then add the new rewards."""
-        state["total"] *= self.gamma
-        state["count"] *= self.gamma
-        state["total"] += np.where(observed, reward, 0.0)
-        state["count"] += observed
-
-
-@dataclass(frozen=True, slots=True)
-class Windowed(Estimator):
-    """Mean per agent over the last ``window`` rounds, of all agents together."""
-
-    window: int = 200
-    id: ClassVar[str] = "windowed"
-
-    def __post_init__(self) -> None:
-        if self.window < 1:
-            raise InvalidInputError("window", f"is {self.window}", "pass a whole number, 1 or more")
-
-    def schema(self) -> Schema:
-        """Ring buffer of rewards per agent with a mask, running sums, and the ring position."""
-        ring = Field(shape=(self.window,))
-        position = Field(per_agent=False, dtype="int64")
-        return {"ring": ring, "mask": ring, "total": Field(), "count": Field(), "position": position}
-
-    def estimate(self, state: Arrays) -> Floats:
-        """``total / count``; zero without rewards in the window."""
-        return state["total"] / np.maximum(state["count"], 1.0)
-
-    def count(self, state: Arrays) -> Floats:
-        """Number of rewards in the window."""
-        return state["count"]
-
-    def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
-        """Overwrite the oldest round. Sums are recomputed at every wrap to avoid accumulated rounding errors."""
-        position = state["position"]
-        if position.ndim and np.ptp(position):  # rows of a batch with different numbers of rounds
-            for row in np.ndindex(position.shape):
-                self.update(row_views(state, row), observed[row], reward[row])
-            return
-        at = int(position.flat[0])
-        value = np.where(observed, reward, 0.0)
-        state["total"] += value - state["ring"][..., at]
-        state["count"] += observed - state["mask"][..., at]
-        state["ring"][..., at] = value
-        state["mask"][..., at] = observed
-        state["position"][...] = (at + 1) % self.window
-        if at + 1 == self.window:
-            state["total"][...] = np.add.reduce(state["ring"], axis=-1)
 
 
 def _flat(values: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Bandit policies, one module each. A new one subclasses :class:`Policy` or :class:`EstimatorPolicy`."""
 
 from bot_orch.numerics.choice import argmax_ties, best_probabilities, draw, softmax
-from bot_orch.numerics.estimators import EMA, Discounted, Estimator, Mean, Windowed
+from bot_orch.numerics.estimators import EMA, Estimator, Mean
 from bot_orch.numerics.schedules import Constant, LogGrowth, Power, Schedule
 from bot_orch.policies.base import Choice, EstimatorPolicy, Feedback, Policy, Situation
 
@@ -9,7 +9,6 @@ __all__ = [
     "EMA",
     "Choice",
     "Constant",
-    "Discounted",
     "Estimator",
     "EstimatorPolicy",
     "Feedback",
@@ -19,7 +18,6 @@ __all__ = [
     "Power",
     "Schedule",
     "Situation",
-    "Windowed",
     "argmax_ties",
     "best_probabilities",
     "draw",

@@ -117,7 +117,7 @@ def test_linear_policies_do_not_lock_in_without_features(name: str) -> None:
 
 def test_names() -> None:
     ours = find_entrants(None)
-    assert {"bot", "no-ot", "ucb1", "linucb", "lints", "thompson-beta", "exp3-ix", "epsilon-greedy"} <= set(ours)
+    assert {"bot", "no-ot", "ucb1", "linucb", "lints", "thompson-beta", "epsilon-greedy"} <= set(ours)
     assert all(ENTRANTS[name].kind == "peer" for name in find_entrants(["peers"]))
     assert find_entrants(["ucb1", "random", "ucb1"]) == ["ucb1"]
     with pytest.raises(InvalidInputError, match="--policies: no policy 'nobody'"):

@@ -15,7 +15,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("arena")
     reward = np.random.default_rng(0).random((60, 3)) * [0.2, 0.5, 1.0]
     np.savez(folder / "three agents.npz", reward=reward)
-    words = ["arena", str(folder / "three agents.npz"), "--policies", "ucb1", "exp3", "--seeds", "3"]
+    words = ["arena", str(folder / "three agents.npz"), "--policies", "ucb1", "linucb", "--seeds", "3"]
     assert main([*words, "--out", str(folder / "out"), "--quiet"]) == 0
     return folder / "out"
 
@@ -26,14 +26,14 @@ def test_means_of_the_frame_are_those_of_the_table(out):
     rows = [
         row for row in csv.DictReader((out / "arena.csv").read_text().splitlines()) if row["metric"] == "normalised"
     ]
-    assert {row["policy"] for row in rows} >= {"ucb1", "exp3"} and set(frame["seed"]) == {0, 1, 2}
+    assert {row["policy"] for row in rows} >= {"ucb1", "linucb"} and set(frame["seed"]) == {0, 1, 2}
     for row in rows:
         assert means[row["dataset"], row["policy"], "normalised"] == pytest.approx(float(row["mean"]))
 
 
 def test_the_league_lists_the_best_first(out):
     frame = league_frame(out)
-    assert sorted(frame["policy"]) == ["exp3", "ucb1"] and frame["mean"].is_monotonic_decreasing
+    assert sorted(frame["policy"]) == ["linucb", "ucb1"] and frame["mean"].is_monotonic_decreasing
     assert {"error", "best_or_draw", "sets", "worst"} <= set(frame.columns)
 
 

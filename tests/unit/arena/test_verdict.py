@@ -79,12 +79,12 @@ def test_the_total_is_ahead_from_the_last_crossing_on():
 
 
 def test_a_trade_names_what_a_dollar_must_be_worth(arena):
-    found, told = arena(policies=("exp3",))
+    found, told = arena(policies=("epsilon-greedy",))
     assert found["agent"] == "large" and found["why"] == "the most expensive agent" and found["baseline"] == "now"
     reward, usd = found["differences"]["reward"], found["differences"]["cost_usd"]
     assert found["outcome"] == "trade" and reward["high"] < 0 and usd["high"] < 0
     told = " ".join(told.split())
-    assert "exp3 earns less reward than sending everything to large and costs less." in told
+    assert "epsilon-greedy earns less reward than sending everything to large and costs less." in told
     assert f"worth more than {reward['difference'] / usd['difference']:.3g} reward" in told
     assert "Compared with the most expensive agent; --baseline names another." in told
 
@@ -180,7 +180,7 @@ def test_a_policy_can_be_the_baseline(arena):
 
 def test_the_page_begins_with_the_verdict_and_shows_the_plane(arena, tmp_path):
     pytest.importorskip("matplotlib")
-    found, _ = arena(policies=("exp3",))
+    found, _ = arena(policies=("epsilon-greedy",))
     page = (tmp_path / "out" / "index.html").read_text()
     assert (
         page.index("<h2>Verdict</h2>") < page.index("<h2>How to read it</h2>") < page.index('<section id="shuffled">')

@@ -26,7 +26,7 @@ TWO = World(quality=(0.5, 0.9), price=(0.001, 0.003), seconds=(1.0, 1.0), noisy=
 LATER = slice(200, None)
 
 
-@pytest.mark.parametrize("policy", ["auto", "ucb1", "linucb", "lints", "thompson-gaussian", "epsilon-greedy", "bot"])
+@pytest.mark.parametrize("policy", ["auto", "ucb1", "linucb", "lints", "thompson-beta", "epsilon-greedy", "bot"])
 def test_two_agents_the_optimal_mix_is_met(policy):
     """At 0.0015 dollars a task the dear agent gets a quarter of the tasks, whatever the policy."""
     rounds = 500 if policy == "auto" else 800
@@ -89,7 +89,7 @@ def test_a_capacity_goes_to_the_tasks_that_need_it():
     assert x[asked].mean() < -0.65  # the lowest quarter has mean -0.75, a random one 0
 
 
-@pytest.mark.parametrize("policy", ["auto", "thompson-gaussian"])
+@pytest.mark.parametrize("policy", ["auto", "thompson-beta"])
 def test_quality_within_ten_percent_of_the_best_at_least_cost(policy):
     """Agents of 0.95, 0.8 and 0.3: the cheapest mix with a mean of 0.9 * 0.95 is of the first two."""
     world = World(quality=(0.95, 0.8, 0.3), price=(0.01, 0.002, 0.0001), seconds=(1.0,) * 3, noisy=False)

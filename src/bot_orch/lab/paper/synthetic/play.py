@@ -21,7 +21,7 @@ from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 
 PAPER_METHODS = ("bot-orch", "no-ot", "random", "ucb1")
-BASELINES = ("thompson-beta", "discounted-ucb", "sliding-window-ucb", "exp3-ix", "epsilon-greedy")
+BASELINES = ("thompson-beta", "epsilon-greedy")
 WITH_ALIGNMENT = ("ucb1+ot", "thompson-beta+ot", "epsilon-greedy+ot")
 LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0)
 
@@ -49,7 +49,7 @@ def entrant(name: str, setting: Setting, lambda_: float = COMMON.lambda_) -> Syn
     if name == "no-ot":
         return SyntheticEntrant(NoOT(bot(setting).eta, bot(setting).estimator), 0.0)
     base, _, aligned = name.partition("+")
-    settings = {"points": 128} if base == "thompson-beta" else {}  # the grid of the recorded tables
+    settings = {"points": 128, "reach": 6.0} if base == "thompson-beta" else {}  # the grid of the recorded tables
     return SyntheticEntrant(make_policy(base, **settings), lambda_ if aligned else 0.0)
 
 

@@ -22,10 +22,10 @@ from bot_orch.lab.paper.theory.assemble import (
     theory_experiment,
     view,
 )
+from bot_orch.lab.paper.theory.weights import ExponentialWeights
 from bot_orch.numerics.schedules import Power
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import algorithm_1, algorithm_2
-from bot_orch.policies.exponential_weights import ExponentialWeights
 from bot_orch.rng import derive_keys, generator
 
 #: How much better aligned the first agent is; both earn a coin of chance 1/2.

@@ -24,11 +24,11 @@ from bot_orch.lab.paper.theory.assemble import (
     theory_experiment,
     view,
 )
+from bot_orch.lab.paper.theory.weights import ExponentialWeights, ImportanceWeighted
 from bot_orch.numerics.choice import softmax
 from bot_orch.numerics.schedules import Constant, Power
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import algorithm_1
-from bot_orch.policies.exponential_weights import ExponentialWeights, ImportanceWeighted
 from bot_orch.rng import derive_keys, generator
 
 _GAP_REWARD = np.array([0.55, 0.50, 0.50, 0.45, 0.60, 0.50])
@@ -239,7 +239,7 @@ def _bandit_policy(method: str, case: Case, rounds: int) -> Policy:
     m = case.agents
     if method == "importance-weighted":
         eta = math.sqrt(2.0 * math.log(m) / (rounds * m)) / case.width
-        return ImportanceWeighted(Constant(eta), ceiling=case.high, floor=0.0)
+        return ImportanceWeighted(Constant(eta), ceiling=case.high)
     if method == "unweighted-constant":
         return ExponentialWeights(Constant(float(_rates("constant", rounds, m, width=case.width)[0])))
     if method == "unweighted":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
+from bot_orch.arrays import Arrays, Floats
 from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
@@ -22,13 +24,51 @@ from bot_orch.lab.paper.theory.assemble import (
     theory_experiment,
     view,
 )
-from bot_orch.numerics.estimators import Mean
+from bot_orch.numerics.choice import UNSEEN, argmax_ties, best_of_family
+from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.numerics.schedules import Constant, LogGrowth, Power
-from bot_orch.policies.base import Policy
-from bot_orch.policies.boltzmann_gumbel import BoltzmannGumbel
+from bot_orch.policies.base import Choice, EstimatorPolicy, Policy, Situation
 from bot_orch.policies.bot import Bot, algorithm_1
 from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys, generator
+
+
+@dataclass(frozen=True, slots=True)
+class BoltzmannGumbel(EstimatorPolicy):
+    """argmax of mean_i + (scale / sqrt(n_i)) * Gumbel noise, after each agent was chosen once [1]_.
+
+    References
+    ----------
+    .. [1] Cesa-Bianchi, Gentile, Lugosi, Neu. Boltzmann exploration done right. NeurIPS 2017.
+    """
+
+    scale: float = 0.5
+    estimator: Estimator = field(default_factory=Mean)
+    id: ClassVar[str] = "boltzmann-gumbel"
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """The probability of being the argmax, by quadrature."""
+        estimate, n = self.estimator.estimate(state), self.seen(state, situation)
+        fresh = n <= 0.0
+        spread = self.scale / np.sqrt(np.maximum(n, 1.0))
+        p = best_of_family(
+            estimate - situation.penalty,
+            spread,
+            _gumbel_cdf,
+            eligible=situation.eligible,
+            reach=(3.5, 18.0),
+            points=192,
+        )
+        bonus = np.where(fresh, UNSEEN, spread)
+        allowed = fresh if situation.eligible is None else fresh & situation.eligible
+        any_fresh = np.logical_or.reduce(allowed, axis=-1, keepdims=True)
+        first = argmax_ties(bonus - situation.penalty, situation.eligible)
+        return Choice(np.where(any_fresh, first, p), estimate, bonus)
+
+
+def _gumbel_cdf(z: Floats) -> Floats:
+    return np.exp(-np.exp(np.minimum(-z, 50.0)))
+
 
 CHANCES = np.arange(0.3, 0.85, 0.1)
 HORIZONS = (200, 2_000, 20_000)

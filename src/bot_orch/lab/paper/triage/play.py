@@ -35,7 +35,7 @@ LAMBDA = 3.0
 LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0)
 WINDOW = 8
 PAPER_METHODS = ("bot-orch", "no-ot", "random", "ucb1")
-BASELINES = ("thompson-beta", "discounted-ucb", "sliding-window-ucb", "exp3-ix", "epsilon-greedy")
+BASELINES = ("thompson-beta", "epsilon-greedy")
 _WITH_ALIGNMENT = ("ucb1+ot", "thompson-beta+ot")
 
 
@@ -67,7 +67,7 @@ def entrant(name: str, condition: TriageCondition, protocol: str, *, lambda_: fl
     if name == "no-ot":
         return TriageEntrant(NoOT(paper_bot.eta, paper_bot.estimator), 0.0, 0.0 if protocol == "paper" else score)
     base, _, aligned = name.partition("+")
-    settings = {"points": 128} if base == "thompson-beta" else {}  # the grid of the recorded tables
+    settings = {"points": 128, "reach": 6.0} if base == "thompson-beta" else {}  # the grid of the recorded tables
     return TriageEntrant(make_policy(base, **settings), lambda_ if aligned else 0.0, score)
 
 

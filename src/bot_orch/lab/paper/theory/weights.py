@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from bot_orch.arrays import Arrays, Field, Floats, Schema
-from bot_orch.numerics.choice import softmax, with_floor
+from bot_orch.numerics.choice import softmax
 from bot_orch.numerics.schedules import Constant, Schedule
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
 
@@ -44,17 +44,6 @@ class ExponentialWeights(Policy):
         state["log_weight"] += self.eta(feedback.t) * gain
         state["log_weight"] -= np.maximum.reduce(state["log_weight"], axis=-1, keepdims=True)
 
-    @property
-    def can_revise(self) -> bool:
-        """Always: gains are summed."""
-        return type(self).update is ExponentialWeights.update
-
-    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
-        """Change the gain of the observed agents."""
-        change = np.where(new.observed, self.gain(new) - self.gain(old), 0.0)
-        state["log_weight"] += self.eta(new.t) * change
-        state["log_weight"] -= np.maximum.reduce(state["log_weight"], axis=-1, keepdims=True)
-
     def gain(self, feedback: Feedback) -> Floats:
         """Reward minus penalty."""
         return feedback.reward - feedback.penalty
@@ -64,19 +53,11 @@ class ExponentialWeights(Policy):
 class ImportanceWeighted(ExponentialWeights):
     """Exponential weights under bandit feedback, with unbiased importance-weighted losses.
 
-    ``ceiling`` is an upper bound on R - lambda * W; the loss is ``ceiling - u >= 0``. ``floor`` bounds propensities
-    from below, which bounds the importance weights.
+    ``ceiling`` is an upper bound on R - lambda * W; the loss is ``ceiling - u >= 0``.
     """
 
     ceiling: float = 1.0
-    floor: float = 0.01
     id: ClassVar[str] = "exp-weights-iw"
-
-    def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """Normalised weights, mixed with the floor."""
-        log_weight = state["log_weight"]
-        p = with_floor(softmax(log_weight, situation.eligible), self.floor, situation.eligible)
-        return Choice(p, log_weight.copy(), no_exploration(log_weight))
 
     def gain(self, feedback: Feedback) -> Floats:
         """Minus the importance-weighted loss."""
