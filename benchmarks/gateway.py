@@ -20,10 +20,12 @@ import os
 import random
 import re
 import secrets
+import shutil
 import signal
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -36,10 +38,10 @@ from pathlib import Path
 import numpy as np
 from _harness import Bench
 from _serving import tree_cpu_s, tree_rss_mb
-from quickstart import build_wheel, run, user_environment
 
 from service import _wait
 
+_ROOT = Path(__file__).parents[1]
 _CALLERS = 8
 _TOKEN = re.compile(rb'"content":\s?"([\d.]+) "')
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -188,11 +190,35 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _user_environment() -> dict[str, str]:
+    """Of a user who has nothing but pip's settings."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "HTTP", "SSL", "http"))}
+    return {**kept, "PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+
+
+def _run(*words: str | Path, cwd: Path) -> None:
+    """A command as a user would run it, outside this checkout."""
+    command = list(map(str, words))
+    subprocess.run(command, check=True, cwd=cwd, env=_user_environment(), stdout=subprocess.DEVNULL)  # noqa: S603
+
+
+def _build_wheel(folder: Path) -> Path:
+    """Built from a copy, because setuptools leaves a folder behind."""
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(_ROOT / name, source)
+    shutil.copytree(_ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, cwd=folder)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
 def _ours(folder: Path, wheel: Path) -> Path:
     """A new environment with the wheel, by the documented command."""
     home = folder / "ours"
     venv.create(home, with_pip=True)
-    run(
+    _run(
         home / "bin" / "python",
         "-m",
         "pip",
@@ -209,7 +235,7 @@ def _litellm(folder: Path) -> Path | None:
     home = folder / "litellm"
     venv.create(home, with_pip=True)
     try:
-        run(home / "bin" / "python", "-m", "pip", "install", "-q", "litellm[proxy]", cwd=folder)
+        _run(home / "bin" / "python", "-m", "pip", "install", "-q", "litellm[proxy]", cwd=folder)
     except subprocess.CalledProcessError as error:
         print(f"LiteLLM could not be installed, and is left out: {error}")
         return None
@@ -221,7 +247,7 @@ def _serving(command: Sequence[str], folder: Path, environment: Mapping[str, str
     """The process of a server, ended at the end."""
     with (folder / f"{Path(command[0]).name}.log").open("ab") as log:
         process = subprocess.Popen(  # noqa: S603
-            command, cwd=folder, env={**user_environment(), **environment}, stdout=log, stderr=log
+            command, cwd=folder, env={**_user_environment(), **environment}, stdout=log, stderr=log
         )
         try:
             yield process.pid
@@ -250,7 +276,7 @@ def gateways(folder: Path, home: Path, litellm: Path | None) -> Iterator[list[Ga
         start("model", [python, loopback, "model", str(model)], model, "/small/v1/models")
         url, command = f"http://127.0.0.1:{model}", str(home / "bin" / "bot-orch")
         endpoints = [f"--endpoint={name}={url}/{name}/v1" for name in ("small", "large")]
-        run(command, "quickstart", "--yes", "--once", "--no-browser", f"--port={ours}", *endpoints, cwd=folder)
+        _run(command, "quickstart", "--yes", "--once", "--no-browser", f"--port={ours}", *endpoints, cwd=folder)
         found = [Gateway("direct", model, path)]
         found.append(start("floor", [python, loopback, "proxy", str(floor), str(model)], floor, "/small/v1/models"))
         found[-1].path = path
@@ -327,7 +353,7 @@ def main() -> None:
     requests, turns = (2_000, 2) if chosen.quick else (50_000, 10)
     with tempfile.TemporaryDirectory(prefix="bot-orch-gateway-") as name:
         folder = Path(name)
-        wheel = build_wheel(folder) if chosen.wheel is None else chosen.wheel.resolve()
+        wheel = _build_wheel(folder) if chosen.wheel is None else chosen.wheel.resolve()
         home = _ours(folder, wheel)
         litellm = None if chosen.without_litellm else chosen.litellm or _litellm(folder)
         with gateways(folder, home, litellm) as found:
