@@ -1,10 +1,12 @@
 """Agents that cannot be used: another one is asked, the circuit opens, and nothing is learned about quality."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
-from remote import GOOD, HELLO, attempts
+from remote import GOOD, HELLO, attempts, metric
+from service_running import until
 
 REFUSED = {"status": 401, "error": {"message": "Incorrect API key provided: sk-secret", "code": "invalid_api_key"}}
 FORBIDDEN = {"status": 403, "error": {"message": "no access"}}
@@ -120,3 +122,76 @@ def test_only_where_no_other_may_serve_an_agent_is_waited_for(endpoint, serve, a
     made = attempts(service, 2 if others in ("none", "not eligible") else 3)
     (done,) = (each for each in made if each.ending == "completed")
     assert done.number == 2 and (done.agent == "one" or others == "busy too")
+
+
+HUNG = {"then": "hang", "words": []}
+
+
+def lost(service, callers, rounds, *, timeout_s, streams):
+    """How many chats get no answer, of callers who ask one after the other and give up after so many seconds."""
+    url, options = f"http://127.0.0.1:{service.port}/v1", {"stream": True} if streams else {}
+
+    def call(_):
+        failed = 0
+        with openai.OpenAI(base_url=url, api_key="unused", max_retries=0, timeout=timeout_s) as through:
+            for _ in range(rounds):
+                try:
+                    ask(through, **options)
+                except openai.APIConnectionError:
+                    failed += 1
+        return failed
+
+    with ThreadPoolExecutor(callers) as pool:
+        return sum(pool.map(call, range(callers)))
+
+
+def preferred(service, through, name, rounds=60, **options):
+    """Teach that one agent is better; returns its share of the next decisions."""
+    for _ in range(rounds):
+        raw = through.chat.completions.with_raw_response.create(model="auto", messages=HELLO, **options)
+        list(raw.parse())
+        made = raw.headers
+        reward = 1.0 if made["x-bot-orch-agent"] == name else 0.0
+        body = {"decision_id": made["x-bot-orch-decision-id"], "reward": reward}
+        assert service.post("/v1/feedback", body).status == 200
+    return service.post("/v1/decisions", {}).json()["propensities"][name]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_agent_that_falls_silent_loses_few_requests_of_impatient_callers(endpoint, serve, agent, client, streams):
+    """It accepts and sends nothing; callers give up long before the gateway would."""
+    url, good = endpoint.script(*[GOOD] * 90, HUNG), endpoint.script(GOOD)
+    lines = (agent(url, "hung", limits=""), agent(good, "one"), agent(good, "two"))
+    service = serve(*lines, router="attempts: 3, floor: 0.05", policy="bot")
+    assert preferred(service, client(service), "hung", **({"stream": True} if streams else {})) > 0.9
+    while len(endpoint.seen(url)) < 90:
+        ask(client(service))
+    assert lost(service, 8, 5, timeout_s=1.0, streams=streams) <= 10, "the first of each caller, not most of forty"
+    view = views(service)["hung"]
+    assert view["circuit"] != "closed" and "without a byte" in view["reason"]
+    assert metric(service, "bot_orch_attempts_total", agent="hung", ending="abandoned") >= 3
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_one_that_is_silent_from_the_start_is_given_up_if_there_is_another(endpoint, serve, agent, streams):
+    url, good = endpoint.script(HUNG), endpoint.script(GOOD)
+    service = serve(agent(url, "hung"), agent(good, "one"), router=EVEN)
+    assert 3 <= lost(service, 8, 5, timeout_s=2.0, streams=streams) <= 10
+    alone = serve(agent(url, "hung"))
+    assert lost(alone, 4, 1, timeout_s=2.0, streams=streams) == 4
+    assert views(alone)["hung"]["circuit"] == "closed", "its first answer may be under way"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_callers_in_a_hurry_do_not_open_the_circuit_of_an_agent_that_is_as_slow_as_ever(
+    endpoint, serve, agent, client, streams
+):
+    slow, good = endpoint.script({"delay_s": 0.8}), endpoint.script(GOOD)
+    service = serve(agent(slow, "slow"), agent(good, "good"), router=EVEN)
+    options = {"stream": True} if streams else {}
+    while len(endpoint.seen(slow)) < 2:
+        ask(client(service), **options)
+    assert lost(service, 4, 4, timeout_s=0.4, streams=streams) >= 3
+    assert views(service)["slow"]["circuit"] == "closed"
+    until(lambda: metric(service, "bot_orch_attempts_total", agent="slow", ending="cancelled_by_caller") >= 3)
+    assert metric(service, "bot_orch_attempts_total", agent="slow", ending="abandoned") == 0

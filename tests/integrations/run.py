@@ -1,8 +1,8 @@
-"""Tests and examples of the adapters against the real packages, each in an environment of its own.
+"""Tests of the adapters and recipes against the real packages, each in an environment of its own.
 
 ``python tests/integrations/run.py [NAME ...]``. An adapter is a module ``bot_orch.integrations.NAME`` with an extra of
-that name (dashes for underscores, unless ``EXTRAS`` says otherwise), tests ``tests/integrations/test_NAME.py`` and
-examples ``examples/integrations/NAME_*.py`` (a file ``NAME.py`` would hide the package). Environments stay in
+that name, tests ``tests/integrations/test_NAME.py`` and examples ``examples/integrations/NAME_*.py``. A recipe is a
+section of ``docs/how-to/integrations.md``, with a test in ``tests/integrations/test_recipes.py``. Environments stay in
 ``.venv-integrations``.
 """
 
@@ -17,42 +17,42 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests" / "integrations"
-EXTRAS = {"openai_agents": "agents-sdk"}
-
-
-def adapters() -> list[str]:
-    """The names of all adapters."""
-    modules = {path.stem for path in (ROOT / "src" / "bot_orch" / "integrations").glob("[a-z]*.py")}
-    return sorted(name for name in modules - {"adapter", "client"} if (TESTS / f"test_{name}.py").exists())
-
-
-def extra_of(name: str) -> str:
-    """The extra that an adapter needs."""
-    return EXTRAS.get(name, name.replace("_", "-"))
+ADAPTERS = ("langchain", "litellm", "otel")
+RECIPES = {
+    "langgraph": "langgraph>=1.2",
+    "openai_agents": "openai-agents>=0.24",
+    "pydantic_ai": "pydantic-ai-slim>=2.66",
+    "strands": "strands-agents>=1.62",
+    "model_context_protocol": "mcp>=2.3",
+    "langfuse": "langfuse>=5",
+    "prometheus": "prometheus-client>=0.20",
+}
 
 
 def python_for(name: str) -> Path:
-    """The interpreter of an adapter's environment, made if it is missing."""
+    """The interpreter of an environment, made if it is missing."""
     place = ROOT / ".venv-integrations" / name
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     made, project = place / ".made", ROOT / "pyproject.toml"
     if not made.exists() or made.stat().st_mtime < project.stat().st_mtime:
         venv.create(place, with_pip=True)
-        wanted = ["-e", f"{ROOT}[{extra_of(name)}]", "pytest>=8", "hypothesis>=6.100"]
+        package = [f"{ROOT}[client]", RECIPES[name]] if name in RECIPES else [f"{ROOT}[{name}]"]
+        wanted = ["-e", *package, "pytest>=8", "hypothesis>=6.100"]
         subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True, capture_output=True, text=True)
         made.touch()
     return python
 
 
 def check(name: str) -> str | None:
-    """Run the tests and the example of an adapter; what went wrong, or None."""
+    """Run the tests of an adapter or a recipe, and its example; what went wrong, or None."""
     try:
         python = python_for(name)
     except subprocess.CalledProcessError as error:
         return f"pip failed\n{error.stderr}"
-    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / f"test_{name}.py")]  # all skipped: a failure
+    chosen = [f"{TESTS / 'test_recipes.py'}::test_{name}"] if name in RECIPES else [str(TESTS / f"test_{name}.py")]
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]  # all skipped: a failure
     examples = sorted((ROOT / "examples" / "integrations").glob(f"{name}_*.py"))
-    if not examples:
+    if not examples and name in ADAPTERS:
         return f"no example examples/integrations/{name}_*.py"
     steps = {"tests": tests, **{example.name: [str(example)] for example in examples}}
     for what, arguments in steps.items():
@@ -63,15 +63,16 @@ def check(name: str) -> str | None:
 
 
 def main(names: list[str]) -> int:
-    """One line per adapter; 1 if any failed."""
-    unknown = sorted(set(names) - set(adapters()))
+    """One line per adapter or recipe; 1 if any failed."""
+    known = [*ADAPTERS, *RECIPES]
+    unknown = sorted(set(names) - set(known))
     if unknown:
-        raise SystemExit(f"no adapter {', '.join(unknown)}; there are {', '.join(adapters())}")
+        raise SystemExit(f"no adapter {', '.join(unknown)}; there are {', '.join(known)}")
     failures = []
-    for name in names or adapters():
+    for name in names or known:
         began = time.monotonic()
         wrong = check(name)
-        print(f"{name:<16} {'failed' if wrong else 'ok':<7} {time.monotonic() - began:5.0f} s", flush=True)  # noqa: T201
+        print(f"{name:<22} {'failed' if wrong else 'ok':<7} {time.monotonic() - began:5.0f} s", flush=True)  # noqa: T201
         if wrong:
             failures.append(f"-- {name}: {wrong}")
     print("\n".join(failures), file=sys.stderr)  # noqa: T201

@@ -152,21 +152,3 @@ def test_feedback_takes_the_place_of_success():
     assert own.router.derive(Task(), ["b"]).terms.estimate[own.router.agents.index("b")] < 0.9
     with pytest.raises(InvalidInputError, match="has its outcome"):
         own.feedback(turn.id, 0.75)
-
-
-def test_steps_by_hand():
-    adapter = Adapter(["small", "large"], attempts=2, check=lambda _, said: said == "right", judge=lambda _, said: 1.0)
-    says = {"small": "wrong", "large": "right"}
-    turn = adapter.begin(Task())
-    while not turn.accepted:
-        turn = turn.looked(says[turn.agent])
-    turn.answered(turn.answer)
-    assert turn.answer == "right" and adapter.router.pending == ()
-
-
-def test_an_adapter_that_cannot_look_says_so():
-    class Blind(Adapter):
-        looks = False
-
-    with pytest.raises(InvalidInputError, match="check: has no effect with Blind"):
-        Blind(["a", "b"], attempts=2, check=lambda *_: True, judge=lambda *_: 1.0)

@@ -239,8 +239,7 @@ def test_a_ticket_goes_on_where_its_task_goes_on(processes, log):
 
 GUARDED = BASE.replace(
     "policy: bot, floor: 0.05",
-    "policy: ucb1, floor: 0.05, on_alarm: restart, "
-    "alignment: {{geometry: {{name: labels, labels: 2}}, watch: {{recent: 8, older: 16, alpha: 0.005}}}}",
+    "policy: ucb1, floor: 0.05, on_alarm: restart, alignment: {{geometry: {{name: labels, labels: 2}}}}",
 )
 GUARDED += "audit: {{rate: 0.5, by: caller}}\n"
 
@@ -248,16 +247,16 @@ GUARDED += "audit: {{rate: 0.5, by: caller}}\n"
 def test_audits_and_restarts_across_processes(processes, log):
     """The judge at one process, the truth at the other; one alarm gives one note."""
     services, effects = (processes(GUARDED), processes(GUARDED)), Counter()
-    for number in range(70):
+    for number in range(160):
         one, other = services if number % 2 else services[::-1]
         made = one.post("/v1/decisions", {"eligible": ["quick"]}).json()
-        output = {"kind": "labels", "probabilities": [1.0, 0.0] if number < 40 else [0.0, 1.0]}
+        output = {"kind": "labels", "probabilities": [1.0, 0.0] if number < 130 else [0.0, 1.0]}
         reports = [{"shown": True, "output": output}, {"reward": 0.9}] + [{"reward": 0.1, "audit": True}] * made[
             "audit"
         ]
         for report, service in zip(reports, (one, other, one), strict=False):
             effects[service.post("/v1/feedback", {"decision_id": made["id"], **report}).json()["effect"]] += 1
-    assert effects["shown"] == effects["learned"] == 70 and effects["audited"] > 20
+    assert effects["shown"] == effects["learned"] == 160 and effects["audited"] > 20
     state, found = same_state(*services), replay(log)
     assert found.ok and found.fingerprint == state["fingerprint"]
     notes = [event for row in log.read() if isinstance(event := row.event(), Noted) and event.topic == RESTARTED]

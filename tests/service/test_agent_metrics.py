@@ -73,7 +73,7 @@ def test_rewards_overhead_and_dollars_by_token(start):
 
 def test_what_alerts_are_made_of(start):
     """Drift, dollars, the bias of a judge and the guarantee, as the rules in deploy/ read them."""
-    watched = "alignment: {{geometry: {{name: labels, labels: 2}}, watch: {{recent: 8, older: 16, alpha: 0.005}}}}"
+    watched = "alignment: {{geometry: {{name: labels, labels: 2}}}}"
     text = BASE.replace("seed: 5,", f"seed: 5, {watched}, budget: {{{{window_usd: 10}}}},") + (
         "audit: {{rate: 0.5, by: caller}}\n"
         "tokens: [{{name: app, scopes: [decide, feedback, metrics], env: APP, limits: {{usd: 20}}}}]\n"
@@ -84,10 +84,10 @@ def test_what_alerts_are_made_of(start):
     def post(path, body):
         return service.post(path, body, headers=bearer)
 
-    for number in range(60):
+    for number in range(200):
         made = post("/v1/decisions", {"eligible": ["quick"]}).json()
-        output = {"kind": "labels", "probabilities": [1.0, 0.0] if number < 40 else [0.0, 1.0]}
-        report = {"decision_id": made["id"], "reward": 0.9, "output": output, "cost_usd": 0.1}
+        output = {"kind": "labels", "probabilities": [1.0, 0.0] if number < 150 else [0.0, 1.0]}
+        report = {"decision_id": made["id"], "reward": 0.9, "output": output, "cost_usd": 0.03}
         assert post("/v1/feedback", report).status == 200
         if made["audit"]:
             assert post("/v1/feedback", {"decision_id": made["id"], "reward": 0.2, "audit": True}).status == 200

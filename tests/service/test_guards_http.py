@@ -11,8 +11,7 @@ from bot_orch.log.verification import replay
 AUDITED = BASE + "audit: {{rate: 0.5, by: caller}}\n"
 GUARDED = BASE.replace(
     "policy: bot, floor: 0.05",
-    "policy: ucb1, floor: 0.05, on_alarm: restart, "
-    "alignment: {{geometry: {{name: labels, labels: 2}}, watch: {{recent: 8, older: 16, alpha: 0.005}}}}",
+    "policy: ucb1, floor: 0.05, on_alarm: restart, alignment: {{geometry: {{name: labels, labels: 2}}}}",
 )
 
 
@@ -116,9 +115,9 @@ def labels(first):
 def test_an_alarm_starts_an_agent_afresh_and_says_so(start, tmp_path, early):
     """With outputs shown early the rewards may come later; the log alone gives the same state."""
     service = start(GUARDED)
-    for number in range(90):
+    for number in range(180):
         made = service.post("/v1/decisions", {"eligible": ["quick"]}).json()
-        output = labels(number < 60)
+        output = labels(number < 140)
         if early:
             shown = service.post("/v1/feedback", {"decision_id": made["id"], "shown": True, "output": output})
             assert shown.json()["effect"] == "shown"

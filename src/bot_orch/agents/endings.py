@@ -2,7 +2,8 @@
 
 The two meanings are independent. For *learning*, an ending is censored (still running when observation stopped), a
 failure (will never complete), or uninformative. For the *breaker*, an ending counts against the agent or not: a
-caller's own mistake (4xx) or short deadline must not make an agent unavailable to others.
+caller's own mistake (4xx) or short deadline must not make an agent unavailable to others. Callers who gave up after the
+agent was silent for longer than it usually is (:attr:`Ending.ABANDONED`) do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Ending(StrEnum):
     TIMEOUT_TOTAL = "timeout_total"
     TIMEOUT_IDLE = "timeout_idle"
     CANCELLED_BY_CALLER = "cancelled_by_caller"
+    ABANDONED = "abandoned"
     CALLER_DEADLINE = "caller_deadline"
     SHUTDOWN = "shutdown"
     UNANSWERED = "unanswered"
@@ -94,6 +96,7 @@ MEANING: Mapping[Ending, Meaning] = MappingProxyType(
         Ending.TIMEOUT_TOTAL: _m("timeout", "not finished within the agent's total timeout", trips=True),
         Ending.TIMEOUT_IDLE: _m("timeout", "the stream went silent for longer than the idle timeout", trips=True),
         Ending.CANCELLED_BY_CALLER: _m("cancelled", "the caller went away"),
+        Ending.ABANDONED: _m("cancelled", "given up without a byte for longer than it usually needs", trips=True),
         Ending.CALLER_DEADLINE: _m("deadline", "the caller's own deadline, shorter than the agent's timeout, passed"),
         Ending.SHUTDOWN: _m("shutdown", "this process was stopping"),
         Ending.UNANSWERED: _m("unanswered", "no person answered in time"),

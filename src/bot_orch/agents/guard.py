@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -21,6 +22,9 @@ from bot_orch.agents.limits import Limits, Price, Retry
 T = TypeVar("T")
 
 _log = logging.getLogger("bot_orch.agents")
+_LATEST = 64
+_SILENCE, _LEAST_SILENCE_S, _LONGEST_SILENCE_S = 1.5, 0.5, 30.0
+_UNKNOWN_SILENCE_S = 1.5  # of an agent that has not answered yet
 _EXPECTED = frozenset({Ending.COMPLETED, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
 
 
@@ -112,6 +116,35 @@ class AttemptTimer:
         return min(rest, key=lambda pair: pair[0]) if rest else (None, Ending.TIMEOUT_TOTAL)
 
 
+class FirstBytes:
+    """How long an agent is usually silent: seconds to the first byte of its latest streams, and to the end of its
+    latest whole answers, which have their first byte there.
+
+    Examples
+    --------
+    >>> seen = FirstBytes()
+    >>> seen.patience_s(streamed=True)
+    >>> for _ in range(20):
+    ...     seen.note(2.0, streamed=True)
+    >>> seen.patience_s(streamed=True), seen.patience_s(streamed=False)
+    (3.0, None)
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[bool, deque[float]] = {each: deque(maxlen=_LATEST) for each in (False, True)}
+
+    def note(self, seconds: float, *, streamed: bool) -> None:
+        """Take one call into account."""
+        self._latest[streamed].append(seconds)
+
+    def patience_s(self, *, streamed: bool) -> float | None:
+        """Half as long again as nine of ten calls needed, within bounds; None before the first call."""
+        latest = sorted(self._latest[streamed])
+        if not latest:
+            return None
+        return min(max(_SILENCE * latest[int(0.9 * len(latest))], _LEAST_SILENCE_S), _LONGEST_SILENCE_S)
+
+
 _UNTIMED = Limits(first_byte_s=None, total_s=None, idle_s=None)
 
 
@@ -182,6 +215,7 @@ class Guard:
         self._clock, self._sleep, self.observer = clock, sleep, observer
         self._admission = admission or Admission(self.limits, clock)
         self._active: set[_Try] = set()
+        self._first_bytes = FirstBytes()
         self._closing = False
         self._streams = bool(getattr(runner, "streams", True))  # else an answer has its first byte at its end
         if isinstance(runner, DeploymentsRunner):
@@ -352,6 +386,8 @@ class Guard:
             self._take_times(attempt, reply)
         first = reply.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
         reply = replace(reply, cost_usd=self.price.cost(reply.usage), elapsed_s=watch.waited_s, first_byte_s=first)
+        streamed = run.request.stream and self._streams
+        self._first_bytes.note(watch.waited_s if first is None or not streamed else first, streamed=streamed)
         self._report(attempt, Ending.COMPLETED, first, status=reply.status, reply=reply)
         return replace(reply, attempts=tuple(run.attempts))
 
@@ -368,11 +404,26 @@ class Guard:
             failure.retry_after_s = self._admission.hold(failure.retry_after_s)
         used = getattr(carrier, "usage", None) or attempt.usage
         part = None if used is None else CallReply(usage=used, cost_usd=self.price.cost(used))
-        self._report(attempt, failure.ending, first, status=failure.status, reply=part)
+        ending = Ending.ABANDONED if first is None and self._abandoned(attempt, failure) else failure.ending
+        self._report(attempt, ending, first, status=failure.status, reply=part)
         failure.elapsed_s, failure.first_byte_s = watch.waited_s, first
         failure.attempts = tuple(attempt.run.attempts)
         is_cancellation = not isinstance(error, Exception)  # must propagate unchanged
         return None if is_cancellation or failure is error else failure
+
+    def _abandoned(self, attempt: _Try, failure: CallFailure) -> bool:
+        """Whether the caller gave up after a silence that is the agent's: longer than it usually needs.
+
+        An agent that has never answered is given up sooner, but only if another one may serve the request.
+        """
+        left = failure.ending in (Ending.CANCELLED_BY_CALLER, Ending.CALLER_DEADLINE)
+        if not left or self.limits.first_byte_s is None:  # nobody knows how long a person needs
+            return False
+        request = attempt.run.request
+        usual_s = self._first_bytes.patience_s(streamed=request.stream and self._streams)
+        if usual_s is not None:
+            return attempt.watch.waited_s > usual_s
+        return attempt.watch.waited_s > _UNKNOWN_SILENCE_S and request.elsewhere is not None and request.elsewhere()
 
     def _take_times(self, attempt: _Try, ended: CallReply | CallFailure) -> None:
         """Copy the carrier's times, and log its earlier calls of other deployments in this attempt."""

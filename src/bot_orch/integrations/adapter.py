@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from types import TracebackType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.functions import ending_of, outcome_of
@@ -16,7 +15,6 @@ from bot_orch.checks import check_number
 from bot_orch.errors import InvalidInputError, UnknownDecisionError
 from bot_orch.recent import Newest
 from bot_orch.router import Router
-from bot_orch.router.attempts import Call, CallAttempts, Check
 from bot_orch.types import Decision, Outcome, Task
 
 __all__ = ["Adapter", "ModelAdapter", "Turn", "TurnWatcher", "turn_ending", "user_text"]
@@ -40,16 +38,12 @@ class TurnWatcher(Protocol):
 class Turn:
     """One decision whose call is made elsewhere. As a context manager it reports exceptions as failures.
 
-    ``answered`` and ``failed`` report at most one outcome between them; what comes later is ignored. With the adapter's
-    ``check``, :meth:`looked` and :meth:`failed_over` return the next step: a turn that asks another agent, or one that
-    has accepted ``answer``.
+    ``answered`` and ``failed`` report at most one outcome between them; what comes later is ignored.
     """
 
-    def __init__(self, adapter: Adapter, decision: Decision, task: Task, steps: CallAttempts | None = None) -> None:
-        self._adapter, self._task, self._steps = adapter, task, steps
+    def __init__(self, adapter: Adapter, decision: Decision, task: Task) -> None:
+        self._adapter, self._task = adapter, task
         self.decision = decision
-        self.accepted = decision.action == "accept"
-        self.answer = steps.calls[decision.agent].answer if steps is not None and self.accepted else None
         self._started = time.monotonic()
         self._spent: tuple[float, float | None] | None = None
         self.outcome: Outcome | None = None
@@ -80,43 +74,6 @@ class Turn:
         """Whether an answer or a failure has been reported."""
         return self._spent is not None
 
-    def looked(
-        self,
-        answer: Any,
-        *,
-        said: Any = None,
-        tokens: tuple[int, int] | None = None,
-        cost_usd: float | None = None,
-    ) -> Turn:
-        """The step after an answer; without a check that is the turn itself, which accepts it.
-
-        ``said`` is what an ``async`` check has said, see :meth:`looked_async`.
-        """
-        if self._steps is None or self._adapter.check is None:
-            self.accepted, self.answer = True, answer
-            return self
-        said = self._adapter.check(self._task, answer) if said is None else said
-        if cost_usd is None and tokens is not None:
-            cost_usd = self._adapter.token_cost(self.agent, tokens)
-        self._end(None, cost_usd)
-        fields = {"cost_usd": cost_usd, **(said if isinstance(said, Mapping) else {"check": said})}
-        call = self._steps.answered(Call(self.decision, self._elapsed_s, answer), fields)
-        self._steps.goes_on(call)
-        return self._adapter.next_turn(self._task, self._steps)
-
-    async def looked_async(self, answer: Any, *, tokens: tuple[int, int] | None = None) -> Turn:
-        """:meth:`looked`, for a check that may be ``async``."""
-        said = None if self._adapter.check is None else self._adapter.check(self._task, answer)
-        return self.looked(answer, said=await said if inspect.isawaitable(said) else said, tokens=tokens)
-
-    def failed_over(self, error: Exception) -> Turn:
-        """The step after a failure, which is reported; raises it if nobody else may be asked."""
-        self.failed(error)
-        call = Call(self.decision, self._elapsed_s, error=error)
-        if self._steps is None or not self._steps.goes_on(call):
-            raise error
-        return self._adapter.next_turn(self._task, self._steps)
-
     @property
     def _elapsed_s(self) -> float:
         return 0.0 if self._spent is None else self._spent[0]
@@ -134,8 +91,6 @@ class Turn:
 
         ``tokens``, read and written, are priced by the adapter's ``prices``, unless ``cost_usd`` is given.
         """
-        if self.decision.action == "accept":
-            tokens = None  # those of the answers are known
         if cost_usd is None and tokens is not None:
             cost_usd = self._adapter.token_cost(self.agent, tokens)
         if not self._end(elapsed_s, cost_usd):
@@ -217,17 +172,11 @@ class Adapter:
         answer earns ``success_reward`` (``None``: wait for :meth:`feedback`), an exception 0.
     prices
         Dollars per million tokens read and written, by agent: costs are then part of the outcome.
-    attempts, check
-        How many agents a task may ask, and ``check(task, answer)``, which looks at every answer before it is delivered
-        (:meth:`bot_orch.Router.call`). What an answer is worth then says a judge or feedback, never ``success_reward``.
     remembered
         How many calls are remembered for late feedback.
     watchers
         Objects that trace, count or score turns.
     """
-
-    #: Whether the adapter follows the steps of a round; a framework that leaves no room for a second answer cannot.
-    looks: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -236,23 +185,12 @@ class Adapter:
         judge: TurnJudge | None = None,
         success_reward: float | None = 1.0,
         prices: Mapping[str, tuple[float, float]] | None = None,
-        attempts: int = 1,
-        check: Check | None = None,
         remembered: int = 10_000,
         watchers: Iterable[TurnWatcher] = (),
     ) -> None:
         super().__init__()
-        if check is not None and not self.looks:
-            remedy = "use LangGraph's, OpenAI's or PydanticAI's adapter, or Adapter itself"
-            raise InvalidInputError("check", f"has no effect with {type(self).__name__}", remedy)
         if success_reward is not None:
             check_number("success_reward", success_reward, "pass a reward in [0, 1], or None to wait for feedback")
-        if (attempts > 1) is not (check is not None):
-            raise InvalidInputError("check", "and attempts have no effect without each other", "pass both, or neither")
-        if check is not None and judge is None and success_reward is not None:
-            problem = "would teach that every delivered answer is right"
-            raise InvalidInputError("success_reward", problem, "pass judge=, or success_reward=None and feedback")
-        self.attempts, self.check = attempts, check
         self.router = router if isinstance(router, Router) else Router(list(router))
         self.judge, self.success_reward = judge, success_reward
         self.prices, self.watchers = dict(prices or {}), list(watchers)
@@ -260,27 +198,13 @@ class Adapter:
 
     def begin(self, task: Task, eligible: Collection[str] | None = None, *, call_id: str | None = None) -> Turn:
         """Make a decision; the turn can be found by ``call_id`` and by the decision's id."""
-        if self.check is None:
-            return self._known(Turn(self, self.router.decide(task, eligible), task), call_id)
-        agents, most = self.router.agents, self.attempts
-        steps = CallAttempts(agents, eligible, None, attempts=most, rule="learned", check=self.check)
-        return self.next_turn(task, steps, call_id=call_id)
-
-    def next_turn(self, task: Task, steps: CallAttempts, *, call_id: str | None = None) -> Turn:
-        """Decide the next step of a round with several attempts."""
-        decision = self.router.decide(task, steps.eligible, seen=steps.seen, attempts=steps.allowed)
-        if decision.action == "ask":
-            steps.wait_for(decision, self.router.patience)
-        return self._known(Turn(self, decision, task, steps), call_id)
-
-    def _known(self, turn: Turn, call_id: str | None) -> Turn:
+        turn = Turn(self, self.router.decide(task, eligible), task)
         with self._lock:
             self._turns[turn.id] = turn
             if call_id is not None:
                 self._turns[call_id] = turn
-        if not turn.accepted:
-            for watcher in self.watchers:
-                watcher.decided(turn)
+        for watcher in self.watchers:
+            watcher.decided(turn)
         return turn
 
     def add_id(self, turn: Turn, call_id: str) -> None:

@@ -24,8 +24,6 @@ class RoutingMiddleware(ModelAdapter, AgentMiddleware):  # type: ignore[misc]
     message. See :class:`ModelAdapter` for the parameters.
     """
 
-    looks = False
-
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[..., ModelResponse[Any]]) -> Any:
         """Choose a model, call it, and report the result."""
         with self._begin(request) as turn:

@@ -34,8 +34,6 @@ class LearnedRouting(Adapter, CustomLogger):  # type: ignore[misc]
     ``_hidden_params["litellm_call_id"]``. See :class:`Adapter` for the parameters; dollars come from LiteLLM.
     """
 
-    looks = False
-
     def __init__(self, router: Router | Sequence[str], **options: Any) -> None:
         super().__init__(router, **options)
         self.key = uuid.uuid4().hex  # LiteLLM drops a second callback of a class whose public strings are the same

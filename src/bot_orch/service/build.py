@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -25,8 +24,9 @@ from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.events import encode_event
 from bot_orch.log.stores.open import check_database
 from bot_orch.policies.registry import make_policy
-from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, check_keys
+from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, check_keys
 from bot_orch.service.config.checks import SEE_SETTINGS, invalid
+from bot_orch.service.config.settings import REFERENCES
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
 from bot_orch.transport import Labels
@@ -146,21 +146,20 @@ def _alignment(settings: AlignmentConfig) -> Alignment:
     if (settings.latency_target_s is None) == (settings.geometry is None):
         raise InvalidInputError(where, "needs one of latency_target_s and geometry", "keep exactly one")
     try:
-        memory, w = _memory(settings.memory), settings.watch
-        watch = None if w is None else Watch(w.recent, w.older, w.alpha)
         if settings.latency_target_s is not None:
-            return Alignment.to_latency(settings.latency_target_s, memory=memory, watch=watch)
-        r = settings.reference
-        measure = None if r.measure is None else measure_from_dict(r.measure)
-        reference = Reference(r.source, _memory(r.memory), measure, r.threshold, r.agent)
+            return Alignment.to_latency(settings.latency_target_s, watch=Watch())
         geometry = geometry_from_spec(settings.geometry or {})
-        return Alignment(geometry, memory, reference, watch=watch)
+        return Alignment(geometry, reference=_reference(settings.reference), watch=Watch())
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}.{error.field}", error.problem, error.remedy) from error
 
 
-def _memory(settings: MemoryConfig) -> Memory:
-    return Memory(settings.mode, settings.size, math.inf if settings.half_life is None else settings.half_life)
+def _reference(named: str) -> Reference:
+    """A source of references by its name, or the outputs of the agent with that name."""
+    recent = Memory.window()
+    if named in REFERENCES:
+        return Reference(named, recent)
+    return Reference("agent", recent, agent=named)
 
 
 def _part(values: dict[str, Any], type_: type[T], where: str) -> T:

@@ -307,7 +307,7 @@ def test_a_csv_of_many_values_is_no_column_of_agents(tmp_path):
 def test_the_recipe_of_the_page_makes_a_table(tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     page = Path(__file__).parents[3] / "docs" / "how-to" / "import.md"
-    (recipe,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (recipe,) = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
     calls = [
         {"request_id": "r1", "model": "large", "spend": 0.02, "status": "success", "metadata": {"rating": 0.75}},
         {"request_id": "r2", "model": "small", "spend": 0.001, "status": "failure", "metadata": {}},

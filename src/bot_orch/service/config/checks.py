@@ -16,7 +16,7 @@ from msgspec import inspect
 from bot_orch.clock import seconds_of
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.log.stores.postgres.connect import split
-from bot_orch.service.config.settings import Config
+from bot_orch.service.config.settings import REFERENCES, Config
 
 #: Where all settings are, with or without the documentation.
 SEE_SETTINGS = "see the settings in: bot-orch validate --schema"
@@ -116,8 +116,8 @@ def _check_one(config: Config) -> None:
         twice = next(name for name in ids if ids.count(name) > 1)
         raise InvalidInputError("config.agents", f"holds the id {twice!r} twice", "give every agent its own id")
     named: list[tuple[str, str | None]] = []
-    if config.router.alignment is not None:
-        named.append(("alignment.reference.agent", config.router.alignment.reference.agent))
+    if config.router.alignment is not None and config.router.alignment.reference not in REFERENCES:
+        named.append(("alignment.reference", config.router.alignment.reference))
     for index, rule in enumerate(config.router.rules):
         named += [(f"rules[{index}]", name) for name in (*(rule.allow or ()), *rule.deny, rule.pin)]
     named += [(f"aliases.{alias}", name) for alias, name in config.router.aliases.items() if name != "auto"]

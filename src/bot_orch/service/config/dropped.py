@@ -17,6 +17,8 @@ _INSTEAD = {
     "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",
     "guardrails": "check requests in the application or a proxy in front; name a judge in router.checks for answers",
     "model_list": "list the models under agents, as bot-orch quickstart shows",
+    "router.alignment.memory": "remove it: the last 256 outputs of an agent count",
+    "router.alignment.watch": "remove it: the drift test compares 32 outputs with the 96 before, at level .01",
     "router.mode": "write router.observe: {baseline: ..., usd_per_day: ...} to observe, and nothing to serve",
     "router.pass_on": "remove it: content filters are passed on, long contexts unless another agent has a longer one",
     "router.shadow": "write router.observe: {baseline: ..., usd_per_day: ...}; every answer is judged by itself",

@@ -15,6 +15,7 @@ except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("a configuration file", "service") from _error
 
 __all__ = [
+    "REFERENCES",
     "SCOPES",
     "AgentConfig",
     "AlignmentConfig",
@@ -25,11 +26,9 @@ __all__ = [
     "JudgeConfig",
     "LimitsConfig",
     "ListenConfig",
-    "MemoryConfig",
     "ObserveConfig",
     "PassthroughConfig",
     "QueueConfig",
-    "ReferenceConfig",
     "RetentionConfig",
     "RouterConfig",
     "RouterPartConfig",
@@ -38,11 +37,11 @@ __all__ = [
     "TokenConfig",
     "TokenLimitsConfig",
     "TracesConfig",
-    "WatchConfig",
 ]
 
 Scope = Literal["decide", "feedback", "queue", "metrics", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
+REFERENCES: tuple[Literal["task", "tasks", "accepted"], ...] = ("task", "tasks", "accepted")
 _MONTH_S = 31 * 86_400
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
 
@@ -141,43 +140,18 @@ class RuleConfig(_Part, frozen=True, kw_only=True):
     pin: Annotated[str | None, _is("Only this agent.")] = None
 
 
-class MemoryConfig(_Part, frozen=True, kw_only=True):
-    """Past outputs that count."""
-
-    mode: Annotated[Literal["all", "window", "decay"], _is("`all`, a `window`, or exponential `decay`.")] = "window"
-    size: Annotated[int, _is("Outputs in the window.")] = 256
-    half_life: Annotated[float | None, _is("Outputs after which one counts half.")] = None
-
-
-class ReferenceConfig(_Part, frozen=True, kw_only=True):
-    """Source of references."""
-
-    source: Annotated[
-        Literal["task", "fixed", "tasks", "accepted", "agent"],
-        _is("The `task`, one `fixed` measure, past `tasks`, `accepted` outputs, or a trusted `agent`."),
-    ] = "task"
-    memory: Annotated[MemoryConfig, _is("Past outputs that count.")] = MemoryConfig()
-    measure: Annotated[dict[str, Any] | None, _is("The fixed measure.")] = None
-    threshold: Annotated[float, _is("Least reward of an accepted output.")] = 0.5
-    agent: Annotated[str | None, _is("The trusted agent.")] = None
-
-
-class WatchConfig(_Part, frozen=True, kw_only=True):
-    """Drift test of an agent's outputs."""
-
-    recent: Annotated[int, _is("So many outputs of late ...")] = 32
-    older: Annotated[int, _is("... against so many before ...")] = 96
-    alpha: Annotated[float, _is("... at this level.")] = 0.01
-
-
 class AlignmentConfig(_Part, frozen=True, kw_only=True):
     """Reference and distance of outputs. Without it the first measure seen determines the geometry."""
 
     latency_target_s: Annotated[float | None, _is("A target in seconds; or `geometry`.")] = None
     geometry: Annotated[dict[str, Any] | None, _is("The type of the outputs.")] = None
-    memory: Annotated[MemoryConfig, _is("Outputs that form an agent's profile.")] = MemoryConfig()
-    reference: Annotated[ReferenceConfig, _is("Where references come from.")] = ReferenceConfig()
-    watch: Annotated[WatchConfig | None, _is("Drift test of the outputs.")] = None
+    reference: Annotated[
+        str,
+        _is(
+            "What outputs are compared with: the reference of the `task`, the barycenter of past `tasks`, `accepted` "
+            "outputs of the other agents (a reward of .5 or more), or the outputs of a trusted agent, by its name."
+        ),
+    ] = "task"
 
 
 class ObserveConfig(_Part, frozen=True, kw_only=True):
