@@ -17,8 +17,7 @@ SCHEMA = "{type: object, required: [label]}"
 JUDGES = f"""
 judges:
   - {{name: thumbs, kind: thumbs}}
-  - {{name: shape, kind: json_schema, settings: {{schema: {SCHEMA}, passed: null}}}}
-  - {{name: behaviour, kind: implicit, settings: {{window_s: WINDOW}}}}
+  - {{name: shape, kind: json_schema, settings: {{schema: {SCHEMA}}}}}
 """
 OWN = "".join(
     f"  - {{id: {name}, kind: python, settings: {{path: 'gateway_agents:{name}'}}}}\n"
@@ -31,9 +30,9 @@ def judged(tmp_path):
     """Starts a gateway with judges; it is stopped at the end of the test."""
     with ExitStack() as stack:
 
-        def begin(agents=OWN, window="0.05", router="policy: auto, encoder: builtin, seed: 3", more=""):
+        def begin(agents=OWN, router="policy: auto, encoder: builtin, seed: 3", more=""):
             text = f"version: 1\ndatabase: {tmp_path}/log.sqlite\nlisten: {{port: 0}}\nrouter: {{{router}}}\n"
-            running = Running(parse_config(f"{text}{JUDGES.replace('WINDOW', window)}agents:\n{agents}{more}"))
+            running = Running(parse_config(f"{text}{JUDGES}agents:\n{agents}{more}"))
             stack.callback(running.stop)
             return running
 
@@ -63,7 +62,7 @@ def test_the_id_of_an_answer_names_its_decision(judged, client, name):
     assert up(service, answer.id, name=name)["decision_id"] == made
 
 
-def test_a_plain_client_teaches_by_checks_thumbs_and_behaviour(judged, client):
+def test_a_plain_client_teaches_by_checks_and_thumbs(judged, client):
     service, asked = judged(), Counter()
     api = client(service)
     for number in range(40):
@@ -77,15 +76,6 @@ def test_a_plain_client_teaches_by_checks_thumbs_and_behaviour(judged, client):
         assert told["decision_id"] == made and told["effect"] in ("learned", "replaced")
         asked[f"later {answer.model}"] += number >= 20
     assert asked["later formal"] >= 15, "people like it"
-
-
-def test_a_regenerated_answer_counts_less_though_it_fits(judged, client):
-    """``passed: null``: a check that only speaks against an answer leaves the rest to the judges below it."""
-    service = judged(agents=OWN.splitlines(keepends=True)[1], window="0.5")
-    api = client(service)
-    first, again = (ask(api, "Write")[1] for _ in range(2))
-    assert until(lambda: values(service, first)) == [("behaviour", 0.0, "learned")]
-    assert until(lambda: values(service, again)) == [("behaviour", 1.0, "learned")]
 
 
 @pytest.mark.parametrize("streams", [False, True])

@@ -23,7 +23,7 @@ database: log.sqlite
 listen: {{port: 0}}
 log_level: error
 router: {{seed: 3, floor: 0.0, checks: [right], attempts: 2}}
-judges: [{{name: right, kind: regex, settings: {{pattern: right}}}}]
+judges: [{{name: right, kind: python, settings: {{path: "own_checks:right"}}}}]
 agents: [{agents}]
 tokens: [{{name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}}]
 """
@@ -39,6 +39,7 @@ def test_a_round_that_was_killed_between_two_answers_is_finished(tmp_path, upstr
     small = upstream.script("small", [completion(content="wrong")])
     large = upstream.script("large", [hang], [completion(content="right")])
     text = TEXT.format(agents=", ".join((line(small, "small"), line(large, "large"))))
+    (tmp_path / "own_checks.py").write_text("def right(answer):\n    return float(answer.text == 'right')\n")
     service = Service(tmp_path, text, workers=1).wait()
     status, task, _ = service("POST", "/v1/tasks", {"task": {"text": "2 + 2?"}, "background": True})
     assert status == 202
@@ -67,9 +68,11 @@ def test_a_round_that_ended_between_acceptance_and_its_end_asks_again(tmp_path, 
         raise RuntimeError("killed")
 
     right = upstream.script("right", [completion(content="right")])
-    text = TEXT.format(agents=", ".join((line(right, "small"), line(right, "large"))))
+    text = TEXT.replace("own_checks", "judging_fixtures").format(
+        agents=", ".join((line(right, "small"), line(right, "large")))
+    )
     text = text.replace("database: log.sqlite", f"database: {tmp_path}/log.sqlite").split("tokens:")[0]
-    config = parse_config(text.replace("pattern: right}}", "pattern: right}, rate: 0}"))
+    config = parse_config(text.replace('right"}}', 'right"}, rate: 0}'))
     service = Running(config)
     with monkeypatch.context() as patched:
         patched.setattr("bot_orch.service.api.tasks.TaskEnded", dies)

@@ -12,7 +12,7 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
-STRICT = {"name": "strict", "kind": "regex", "settings": {"pattern": "long"}}
+STRICT = {"name": "strict", "kind": "python", "settings": {"path": "judging_fixtures:says_long"}}
 TEXT = configured({"name": "people", "kind": "thumbs"}, python(), STRICT, more="audit: {rate: 1.0, by: strict}")
 
 

@@ -44,7 +44,7 @@ def test_differences_are_named(text, named):
 
 
 def test_the_order_of_judges_is_their_rank():
-    judges = [f"{{name: {name}, kind: regex, settings: {{pattern: x}}}}" for name in "xy"]
+    judges = [f"{{name: {name}, kind: llm, settings: {{agent: a}}}}" for name in "xy"]
     one, other = (BASE + f"judges: [{', '.join(each)}]" for each in (judges, judges[::-1]))
     assert differences(one, other) == ["judges"]
 

@@ -28,7 +28,7 @@ log_level: error
 limits: {{grace_s: 20}}
 router: {{policy: bot, encoder: builtin, success_reward: 1.0, floor: 0.5}}
 agents: [{good}]
-judges: [{{name: length, kind: regex, settings: {{pattern: piece}}, rate: 1.0}}]
+judges: [{{name: length, kind: python, settings: {{path: "own_checks:piece"}}}}]
 routers:
   shaky:
     router: {{policy: bot, success_reward: 1.0}}
@@ -41,9 +41,12 @@ routers:
     agents: [{first}, {second}]
   checked:
     router: {{floor: 0.0, checks: [whole], signal: logprobs, carry: summary, hold: true, attempts: 2}}
-    judges: [{{name: whole, kind: regex, settings: {{pattern: piece}}}}]
+    judges: [{{name: whole, kind: python, settings: {{path: "own_checks:piece"}}}}]
     agents: [{empty}, {whole}]
 tokens: [{{name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}}]
+"""
+CHECKS = """def piece(answer):
+    return 1.0 if "piece" in answer.text else (0.0, "the answer lacks pieces")
 """
 ROUTERS = ("default", "shaky", "narrow", "broken", "checked")
 
@@ -150,6 +153,7 @@ def service(tmp_path, upstream):
         first=agent("first", upstream, "broken", ", capabilities: {prefill: message}"),
         second=agent("second", upstream, "broken", ", capabilities: {prefill: message}"),
     )
+    (tmp_path / "own_checks.py").write_text(CHECKS)
     made = Service(tmp_path, text)
     try:
         yield made.wait()

@@ -156,7 +156,7 @@ def test_without_limits_there_are_no_multipliers():
 
 
 def test_judge_and_truth_are_side_by_side_per_agent(start):
-    fooled = {"name": "fooled", "kind": "regex", "settings": {"pattern": "."}}
+    fooled = {"name": "fooled", "kind": "python", "settings": {"path": "judging_fixtures:anything"}}
     service = start(configured(fooled, STRICT, more="audit: {rate: 1.0, by: strict}"))
     for model in ("short", "long") * 3:
         judged(service, decision_of(chat(service, model)), 2)

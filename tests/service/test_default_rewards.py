@@ -16,9 +16,6 @@ router: {{policy: ucb1, seed: 1, success_reward: 1.0}}
 agents:
   - {{id: quick, kind: subprocess, settings: {{command: [cat]}}}}
 """
-IMPLICIT = (
-    "judges:\n  - {{name: thumbs, kind: thumbs}}\n  - {{name: seen, kind: implicit, settings: {{window_s: 0.05}}}}\n"
-)
 
 
 @pytest.fixture
@@ -69,17 +66,3 @@ def test_a_report_takes_the_place_of_success(serve, tmp_path, judges):
         assert fold(log, use_snapshot=False).fingerprint() == live
     finally:
         log.close()
-
-
-def test_no_signal_is_no_report(serve):
-    """What an implicit judge says of an answer that nobody reacted to is a default, too."""
-    service = serve(IMPLICIT)
-    decision = ask(service)
-    found = until(lambda: each if len(each := reports(service, decision)) == 2 else None)
-    assert [(each.judge, each.reward, each.default) for each in found] == [("agent", 1.0, True), ("seen", 1.0, True)]
-    counts = service.call(lambda: service.runtime.ledger.router._state.parts["completion"]["reports"][0].tolist())
-    assert counts[:2] == [1.0, 0.0] and policy(service) == (1.0, 1.0)
-    again = ask(service)
-    assert ask(service) != again, "the same question"
-    found = until(lambda: each if len(each := reports(service, again)) == 2 else None)
-    assert (found[1].judge, found[1].reward, found[1].default) == ("seen", 0.0, False)

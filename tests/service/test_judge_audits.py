@@ -3,11 +3,11 @@
 from service_running import until
 from test_judges import chat, configured, decision_of, judged, python, reports
 
-STRICT = {"name": "strict", "kind": "regex", "settings": {"pattern": "long"}}
+STRICT = {"name": "strict", "kind": "python", "settings": {"path": "judging_fixtures:says_long"}}
 
 
 def test_a_trusted_judge_tells_the_truth(start):
-    fooled = {"name": "fooled", "kind": "regex", "settings": {"pattern": "."}}
+    fooled = {"name": "fooled", "kind": "python", "settings": {"path": "judging_fixtures:anything"}}
     service = start(configured(fooled, STRICT, more="audit: {rate: 1.0, by: strict}"))
     for model, truth in (("short", 0.0), ("long", 1.0)) * 3:
         events = judged(service, decision_of(chat(service, model)), 2)

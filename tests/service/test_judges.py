@@ -1,7 +1,6 @@
 """Judges: rewards without plumbing, over HTTP, in the log and after a restart."""
 
 import json
-import sys
 
 import judging_fixtures as fixtures
 import pytest
@@ -108,7 +107,7 @@ def test_the_highest_rank_counts_whenever_it_reports(start):
 
 
 def test_a_lower_rank_is_logged_and_outranked(start):
-    service = start(configured({"name": "people", "kind": "thumbs"}, python("waits", "slow", timeout_s=30)))
+    service = start(configured({"name": "people", "kind": "thumbs"}, python("waits", "slow")))
     fixtures.gate.clear()
     made = decision_of(chat(service, "short"))
     assert service.post("/v1/feedback", {"decision_id": made, "reward": 0.1}).json()["effect"] == "learned"
@@ -128,8 +127,9 @@ def test_a_caller_without_a_rank_has_the_last_word(start):
     assert service.post("/v1/feedback", {"decision_id": made, "reward": 0.7}).json()["effect"] == "revision"
 
 
-def test_failures_teach_nothing(start):
-    service = start(configured(python("fails", "a"), python("hangs", "b", timeout_s=0.05), python("silent", "c")))
+def test_failures_teach_nothing(start, monkeypatch):
+    monkeypatch.setattr("bot_orch.service.judging.judge_runner._TIMEOUT_S", 0.05)
+    service = start(configured(python("fails", "a"), python("hangs", "b"), python("silent", "c")))
     made = decision_of(chat(service, "short"))
     lines = (("a", "failed"), ("b", "timeout"), ("c", "no opinion"))
     wanted = [f'bot_orch_judgements_total{{judge="{judge}",result="{result}"}} 1' for judge, result in lines]
@@ -149,7 +149,7 @@ def test_the_rate_is_drawn_from_a_stream_of_its_own(start):
 
 def test_a_full_queue_drops_and_counts(start, monkeypatch):
     monkeypatch.setattr("bot_orch.service.judging.judge_runner._MOST", 1)
-    service = start(configured(python("waits", "slow", timeout_s=30)))
+    service = start(configured(python("waits", "slow")))
     fixtures.gate.clear()
     chat(service, "short")
     until(lambda: service.runtime.background and any("judge 1" in name for name in service.runtime.background))
@@ -158,13 +158,10 @@ def test_a_full_queue_drops_and_counts(start, monkeypatch):
     fixtures.gate.set()
 
 
-def test_programs_models_and_checks(start, tmp_path):
-    code = "import sys; sys.exit('long' not in open(sys.argv[1]).read())"
+def test_functions_models_and_checks(start, tmp_path):
     service = start(
         configured(
-            {"name": "program", "kind": "program", "settings": {"command": fixtures.PROGRAM}},
-            {"name": "tests", "kind": "unit_test", "settings": {"command": [sys.executable, "-c", code, "{file}"]}},
-            {"name": "regex", "kind": "regex", "settings": {"pattern": "long$"}},
+            python("says_ok", "ok"),
             {"name": "json", "kind": "json_schema", "settings": {"schema": {"type": "object"}}},
             {
                 "name": "model",
@@ -174,22 +171,13 @@ def test_programs_models_and_checks(start, tmp_path):
         )
     )
     made = decision_of(chat(service, "long"))
-    found = {event.judge: event.reward for event in judged(service, made, 5)}
-    assert found == {"program": 0.75, "tests": 1.0, "regex": 0.0, "json": 0.0, "model": 0.7}
-    assert [event.judge for event in reports(service, made) if event.effect in ("learned", "replaced")][-1] == "program"
+    found = {event.judge: event.reward for event in judged(service, made, 3)}
+    assert found == {"ok": 0.0, "json": 0.0, "model": 0.7}
+    assert [event.judge for event in reports(service, made) if event.effect in ("learned", "replaced")][-1] == "ok"
     request = next(each for each in fixtures.asked if getattr(each, "id", "") == f"judge-model-{made}")
     assert "a long answer" in request.messages[1]["content"] and "0 (worst) to 10" in request.messages[0]["content"]
     log = service.call(lambda: [row.event() for row in service.runtime.writer.log.read()])
     assert sum(isinstance(event, DecisionMade) for event in log) == 1, "a judge's call is no decision"
-
-
-def test_a_unit_test_that_hangs_fails_the_answer(start):
-    command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    judge = {"name": "tests", "kind": "unit_test", "settings": {"command": command, "timeout_s": 0.3}}
-    gone = {"name": "gone", "kind": "program", "settings": {"command": ["/no/such/program"]}}
-    service = start(configured(gone, judge))
-    (event,) = judged(service, decision_of(chat(service, "short")))
-    assert (event.judge, event.reward) == ("tests", 0.0)
 
 
 def test_sessions_are_credited(start):
@@ -235,7 +223,7 @@ MISTAKES = [
     ([python(), python()], "", "twice"),
     ([python(name="audit")], "", "name"),
     ([python(rate=2.0)], "", "rate"),
-    ([{"name": "x", "kind": "regex", "settings": {"pattern": "("}}], "", "pattern"),
+    ([{"name": "x", "kind": "regex", "settings": {"pattern": "a"}}], "", "use kind python"),
     ([{"name": "x", "kind": "json_schema", "settings": {"schema": {"$ref": "a"}}}], "", "retrieving it failed"),
     ([{"name": "x", "kind": "llm", "settings": {"agent": "nobody"}}], "", "is not an agent"),
     ([python("nothing_there")], "", "cannot be imported"),

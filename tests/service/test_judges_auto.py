@@ -8,7 +8,7 @@ from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 
-LOW = {"name": "low", "kind": "regex", "settings": {"pattern": "long"}}
+LOW = {"name": "low", "kind": "python", "settings": {"path": "judging_fixtures:says_long"}}
 HIGH = {"name": "high", "kind": "thumbs"}
 PROMPTS = ("def f(x): return", "a poem about rivers", "translate this letter", "def g(y): yield")
 DATA = ("count", "total", "kind_count", "kind_total", "context_owner", "context_reward", "context_codes")

@@ -1,6 +1,5 @@
 """Judges with several routers, and across reloads: each router has its own bench, and changes hold for all of them."""
 
-import json
 import logging
 import os
 import signal
@@ -9,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from judging_fixtures import PROGRAM
 from service_running import Running, free_port, until
 from test_judges import chat, decision_of
 from test_reload import call
@@ -33,9 +31,9 @@ routers:
     agents: [{id: long, kind: python, settings: {path: "judging_fixtures:long"}}]
     OWN
 """
-LONG = '[{name: words, kind: regex, settings: {pattern: "long"}}]'
-OK = '[{name: words, kind: regex, settings: {pattern: "ok"}}]'
-ANY = "[{name: any, kind: regex, settings: {pattern: ANY}}, {name: thumbs, kind: thumbs}]".replace("ANY", "'.'")
+LONG = '[{name: words, kind: python, settings: {path: "judging_fixtures:says_long"}}]'
+OK = '[{name: words, kind: python, settings: {path: "judging_fixtures:says_ok"}}]'
+ANY = '[{name: any, kind: python, settings: {path: "judging_fixtures:anything"}}, {name: thumbs, kind: thumbs}]'
 
 
 @pytest.fixture
@@ -146,7 +144,7 @@ def test_a_reload_adds_audits_and_keeps_what_was_learned(files):
     service = start()
     first = ask(service, "default")
     until(lambda: service.runtime.ledger.router.judge_of(first))
-    write(LONG[:-1] + ", {name: strict, kind: regex, settings: {pattern: ok}}]\naudit: {rate: 1.0, by: strict}")
+    write(LONG[:-1] + ", " + OK[1:].replace("words", "strict") + "\naudit: {rate: 1.0, by: strict}")
     assert service.post("/v1/admin/reload").json()["changed"] == ["judges", "audit"]
     ask(service, "default")
     (view,) = until(lambda: [each for each in service.get("/v1/judges").json()[0]["agents"] if each["audited"]])
@@ -170,15 +168,15 @@ def test_sighup_and_the_command_change_judges(files):
                 return None  # not started yet
             return [each["kind"] for each in views] if status == 200 else None
 
-        until(lambda: kinds() == ["regex"])
+        until(lambda: kinds() == ["python"])
         until(lambda: call(port, "GET", "/health/ready")[0] == 200)  # with the other router, too
         write("[{name: thumbs, kind: thumbs}]", port=port)
         served.send_signal(signal.SIGHUP)
         until(lambda: kinds() == ["thumbs"])
-        write(json.dumps([{"name": "p", "kind": "program", "settings": {"command": PROGRAM}}]), port=port)
+        write("[{name: shape, kind: json_schema, settings: {schema: {type: object}}}]", port=port)
         command = [sys.executable, "-c", program, "apply", str(path)]
         said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-        assert "judges" in said and kinds() == ["program"]
+        assert "judges" in said and kinds() == ["json_schema"]
     finally:
         served.terminate()
         served.wait(30)

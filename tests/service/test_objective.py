@@ -285,7 +285,7 @@ def test_a_guarantee_decides_about_answers_that_were_looked_at(start, tmp_path):
     promise = (
         ", attempts: 2, checks: [size], guarantee: {{baseline: right, loss_at_most: 0.9}}, objective: {{usd: 20.0}}"
     )
-    judges = "judges: [{{name: size, kind: regex, settings: {{pattern: '.'}}}}]\n"
+    judges = "judges: [{{name: size, kind: python, settings: {{path: 'judging_fixtures:anything'}}}}]\n"
     service = start(text(promise) + judges)
     found = [service.post("/v1/chat/completions", CHAT) for _ in range(120)]
     assert {each.status for each in found} == {200}

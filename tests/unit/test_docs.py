@@ -12,7 +12,7 @@ from bot_orch.policies import registry
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), ROOT / "skill" / "SKILL.md", *(ROOT / "docs").rglob("*.md")])
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 
 def blocks(text):

@@ -1,11 +1,10 @@
-"""The parts of judges: scores in texts, schemas, signals of a conversation."""
+"""The parts of judges: scores in texts, schemas."""
 
 import pytest
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, checked_value
+from bot_orch.service.judges.answer import JudgeFailure, checked_value
 from bot_orch.service.judges.checks import SchemaSettings, fenced
-from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import read_score
 
 
@@ -32,10 +31,6 @@ from bot_orch.service.judges.models import read_score
 )
 def test_scores_in_texts(text, score):
     assert read_score(text) == (None if score is None else pytest.approx(score))
-
-
-def test_another_scale():
-    assert read_score("score: 1", scale=1.0) == 1.0 and read_score("0.25", scale=1.0) == 0.25
 
 
 def conforms(value, schema):
@@ -81,105 +76,3 @@ def test_values_of_functions():
 
 def test_a_fenced_block_is_read_without_its_fence():
     assert fenced("a\n```py\nx = 1\n```\nb") == "x = 1\n" and fenced("plain") == "plain"
-
-
-USER = {"role": "user", "content": "hi"}
-
-
-class Chats:
-    def __init__(self, **settings):
-        self.said, self.now_s = [], 0.0
-        self.judge = ImplicitJudge(
-            ImplicitSettings(**settings), lambda answer, value, silent: self.heard(answer, value), most=3
-        )
-
-    def heard(self, answer, value):
-        self.said.append((answer.decision_id, value))
-
-    def turn(self, name, *messages, text="answer", finish="stop", **more):
-        answer = AnswerGiven(name, "a", messages=messages, text=text, finish_reason=finish, **more)
-        self.judge.hear(answer, self.now_s)
-        self.judge.watch(answer, self.now_s)
-
-    def wait(self, seconds):
-        self.now_s += seconds
-        self.judge.pass_time(self.now_s)
-
-
-def test_nothing_happens_and_the_answer_was_good():
-    chats = Chats(window_s=10)
-    chats.turn("d1", USER)
-    chats.wait(9)
-    assert chats.said == []
-    chats.wait(2)
-    assert chats.said == [("d1", 1.0)] and len(chats.judge) == 0
-
-
-def test_texts_are_not_kept():
-    kept = []
-    judge = ImplicitJudge(ImplicitSettings(window_s=10), lambda answer, value, silent: kept.append(answer))
-    judge.watch(AnswerGiven("d1", "a", question="hi", messages=(USER,), params={"user": "me"}, text="answer"), 0.0)
-    judge.pass_time(11.0)
-    (answer,) = kept
-    assert answer == AnswerGiven("d1", "a"), "a conversation is kept as a digest"
-
-
-def test_asked_again():
-    chats = Chats(window_s=10)
-    chats.turn("d1", USER)
-    chats.turn("d2", USER, token="else")  # noqa: S106
-    assert chats.said == []
-    chats.turn("d3", USER)
-    assert chats.said == [("d1", 0.0)]
-    chats.wait(11)
-    assert sorted(chats.said[1:]) == [("d2", 1.0), ("d3", 1.0)]
-
-
-def test_the_same_question_of_another_user_is_no_retry():
-    """One token serves many users of an application."""
-    chats = Chats(window_s=10)
-    chats.turn("d1", USER, params={"user": "ann"})
-    chats.turn("d2", USER, params={"user": "bob"})
-    chats.turn("d3", USER, params={"user": "bob"})
-    assert chats.said == [("d2", 0.0)]
-
-
-def test_empty_and_cut_off():
-    chats = Chats(window_s=10)
-    chats.turn("empty", {"role": "user", "content": "1"}, text=" ")
-    chats.turn("cut", {"role": "user", "content": "2"}, finish="length")
-    chats.turn("tool", {"role": "user", "content": "3"}, text="", finish="tool_calls")
-    assert chats.said == [("empty", 0.0), ("cut", 0.3)]
-    chats.wait(11)
-    assert chats.said[2:] == [("tool", 1.0)], "said once"
-
-
-@pytest.mark.parametrize(
-    ("result", "failed"),
-    [
-        ("Error: no such file", True),
-        ('{"error": "quota"}', True),
-        ('{"is_error": true, "content": ""}', True),
-        ('{"error": null, "rows": 3}', False),
-        ("3 rows, no errors", False),
-        ([{"type": "text", "text": "Traceback (most recent call last)"}], True),
-    ],
-)
-def test_a_tool_call_that_failed(result, failed):
-    chats = Chats(window_s=10)
-    chats.turn("d1", USER, text="", finish="tool_calls")
-    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
-    chats.turn("d2", USER, call, {"role": "tool", "tool_call_id": "1", "content": result})
-    chats.wait(11)
-    assert dict(chats.said) == {"d1": 0.0 if failed else 1.0, "d2": 1.0}
-
-
-def test_signals_can_be_switched_off_and_memory_is_bounded():
-    chats = Chats(window_s=10, good=None, retried=None)
-    for number in range(5):
-        chats.turn(f"d{number}", {"role": "user", "content": str(number)})
-    assert len(chats.judge) == 3 and chats.said == []
-    chats.turn("again", {"role": "user", "content": "4"})
-    assert chats.said == []
-    with pytest.raises(InvalidInputError, match="retried"):
-        ImplicitSettings(retried=2.0)

@@ -116,8 +116,7 @@ def _needs(promised: Guarantee, where: str, part: Config) -> CheckFinding:
     text = (
         f"{promised.baseline} alone for {first} requests; about {needed} with rewards until others serve all the time"
     )
-    reported = ("thumbs", "implicit", "pairwise")  # or a default
-    judged = any(judge.rate == 1.0 and not judge.only and judge.kind not in reported for judge in part.judges)
+    judged = any(judge.rate == 1.0 and judge.kind != "thumbs" for judge in part.judges)
     judged |= all(agent.kind in ("python", "simulated") for agent in part.agents)
     if judged or (part.router.reward or {}).get("id") == "survival":
         return CheckFinding("guarantee", "ok", text)

@@ -92,8 +92,8 @@ def _priced(agent: AgentConfig, prices: Sequence[PriceRow]) -> AgentConfig:
 
 
 def _judge_beside(file: Path, judge: JudgeConfig) -> JudgeConfig:
-    """Resolve a judge's function or program relative to the folder of the file."""
-    if judge.kind not in ("python", "program", "unit_test"):
+    """Resolve a judge's function relative to the folder of the file."""
+    if judge.kind != "python":
         return judge
     folder = str(file.resolve().parent / judge.settings.get("folder", ""))
     return msgspec.structs.replace(judge, settings={**judge.settings, "folder": folder})

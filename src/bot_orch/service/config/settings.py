@@ -312,8 +312,6 @@ class JudgeConfig(_Part, frozen=True, kw_only=True):
     kind: Annotated[str, _is("Its kind.")]
     settings: Annotated[dict[str, Any], _is("Settings of its kind.")] = {}
     rate: Annotated[float, _is("Share of the answers that it sees.", 0, 1)] = 1.0
-    only: Annotated[tuple[str, ...], _is("Kinds of tasks whose answers it sees; all if empty.")] = ()
-    timeout_s: Annotated[float, _is("Seconds for one answer.", 1e-3, 86_400)] = 60.0
 
 
 class AuditConfig(_Part, frozen=True, kw_only=True):

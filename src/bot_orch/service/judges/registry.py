@@ -12,22 +12,14 @@ import msgspec
 from bot_orch.agents.guard import Guard
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import Config, JudgeConfig, check_keys
+from bot_orch.service.config.dropped import instead_of
 from bot_orch.service.judges.answer import AnswerGiven, Verdict
-from bot_orch.service.judges.checks import RegexCheck, RegexSettings, SchemaCheck, SchemaSettings
+from bot_orch.service.judges.checks import SchemaCheck, SchemaSettings
 from bot_orch.service.judges.functions import FunctionJudge, FunctionSettings
-from bot_orch.service.judges.implicit import ImplicitSettings
 from bot_orch.service.judges.models import ModelJudge, ModelSettings
-from bot_orch.service.judges.programs import (
-    Program,
-    ProgramSettings,
-    UnitTest,
-    UnitTestSettings,
-    check_program,
-)
 
 #: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
 OWN = "agent"
-_NOT_ASKED = ("thumbs", "implicit")
 _REWARDING = {"python", "simulated"}  # kinds of agents that may give their answers a reward
 _RESERVED = (OWN, "audit", "human", "caller")
 
@@ -49,26 +41,13 @@ class AnswerJudge(Protocol):
         ...
 
 
-JudgeSettings = (
-    FunctionSettings
-    | ProgramSettings
-    | ModelSettings
-    | SchemaSettings
-    | RegexSettings
-    | UnitTestSettings
-    | ThumbsSettings
-    | ImplicitSettings
-)
+JudgeSettings = FunctionSettings | ModelSettings | SchemaSettings | ThumbsSettings
 JUDGE_KINDS: Mapping[str, type[JudgeSettings]] = MappingProxyType(
     {
         "python": FunctionSettings,
-        "program": ProgramSettings,
         "llm": ModelSettings,
         "json_schema": SchemaSettings,
-        "regex": RegexSettings,
-        "unit_test": UnitTestSettings,
         "thumbs": ThumbsSettings,
-        "implicit": ImplicitSettings,
     }
 )
 
@@ -77,9 +56,8 @@ def judge_settings(judge: JudgeConfig) -> JudgeSettings:
     """The settings of a judge's kind."""
     where = f"config.judges.{judge.name}"
     if judge.kind not in JUDGE_KINDS:
-        raise InvalidInputError(
-            f"{where}.kind", f"{judge.kind!r} is not known", f"choose from {', '.join(JUDGE_KINDS)}"
-        )
+        remedy = instead_of("judges.kind", judge.kind) or f"choose from {', '.join(JUDGE_KINDS)}"
+        raise InvalidInputError(f"{where}.kind", f"{judge.kind!r} is not known", remedy)
     kind, values = JUDGE_KINDS[judge.kind], dict(judge.settings)
     check_keys(values, kind, f"{where}.settings")
     try:
@@ -91,7 +69,7 @@ def judge_settings(judge: JudgeConfig) -> JudgeSettings:
 
 
 def make_judge(judge: JudgeConfig, guard: Callable[[], Guard | None]) -> AnswerJudge | None:
-    """Build a judge of answers; None for kinds that wait for reports (``thumbs``, ``implicit``).
+    """Build a judge of answers; None for ``thumbs``, which waits for reports.
 
     ``guard`` returns the agent that a judge of kind ``llm`` asks.
     """
@@ -99,16 +77,10 @@ def make_judge(judge: JudgeConfig, guard: Callable[[], Guard | None]) -> AnswerJ
     match settings:
         case FunctionSettings():
             return FunctionJudge(settings, AT_ONCE)
-        case ProgramSettings():
-            return Program(settings)
         case ModelSettings():
             return ModelJudge(judge.name, settings, guard)
         case SchemaSettings():
             return SchemaCheck(settings)
-        case RegexSettings():
-            return RegexCheck(settings)
-        case UnitTestSettings():
-            return UnitTest(settings)
         case _:
             return None
 
@@ -129,11 +101,6 @@ def check_judges(config: Config) -> None:
         if isinstance(asked, str) and asked not in agents:
             known = ", ".join(agents)
             raise InvalidInputError(f"{where}.settings.agent", f"{asked!r} is not an agent", f"choose from {known}")
-        if isinstance(settings, ProgramSettings | UnitTestSettings):
-            try:
-                check_program(settings.command, settings.folder)
-            except InvalidInputError as error:
-                raise InvalidInputError(f"{where}.settings.{error.field}", error.problem, error.remedy) from None
         make_judge(judge, lambda: None)
     _check_audit(config, names)
     _check_steps(config)
@@ -145,7 +112,7 @@ def check_judges(config: Config) -> None:
 
 def _check_observed(config: Config) -> None:
     """Require that somebody judges the answers that are compared."""
-    judged = any(judge.kind not in _NOT_ASKED and judge.rate > 0 for judge in config.judges)
+    judged = any(judge.kind != "thumbs" and judge.rate > 0 for judge in config.judges)
     if config.router.observe is not None and not judged and not {agent.kind for agent in config.agents} & _REWARDING:
         remedy = "add a judge that sees every answer"
         raise InvalidInputError("config.router.observe", "has nothing that judges the answers", remedy)
@@ -158,7 +125,7 @@ def _check_audit(config: Config, names: list[str]) -> None:
     if audit.by not in ("human", "caller", *names):
         raise InvalidInputError("config.audit.by", f"is {audit.by!r}", "write human, caller or the name of a judge")
     kinds = {judge.name: judge.kind for judge in config.judges}
-    if kinds.get(audit.by) in _NOT_ASKED:
+    if kinds.get(audit.by) == "thumbs":
         raise InvalidInputError("config.audit.by", f"is of kind {kinds[audit.by]}", "name a judge that can be asked")
 
 
@@ -173,7 +140,7 @@ def _check_steps(config: Config) -> None:
             raise InvalidInputError(f"config.router.{where}", f"{name!r} is not a judge", f"choose from {known}")
         if where == "checks" and settings.checks.count(name) > 1:
             raise InvalidInputError("config.router.checks", f"holds {name!r} twice", "keep one")
-        if kinds[name] in _NOT_ASKED:
+        if kinds[name] == "thumbs":
             problem = f"{name!r} is of kind {kinds[name]}, which does not judge one answer"
             raise InvalidInputError(f"config.router.{where}", problem, "name a judge that can be asked")
     if settings.combine == "barycenter":

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +18,6 @@ from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, Verdict, answer_of
-from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
 from bot_orch.service.judges.registry import AT_ONCE, AnswerJudge, judge_settings, make_judge
 from bot_orch.service.judging.audits import HumanAudits
@@ -29,9 +27,8 @@ from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime
 
 _log = logging.getLogger("bot_orch.judges")
-_LONGEST_NAP_S = 1.0
+_TIMEOUT_S = 60.0  # for one answer
 _MOST = 1_000  # answers that wait
-_SHADOW = "shadow"  # what the decision of a shadow call says of itself
 
 
 @dataclass(slots=True)
@@ -41,7 +38,6 @@ class _Seat:
     config: JudgeConfig
     _: KW_ONLY
     judge: AnswerJudge | None = None
-    implicit: ImplicitJudge | None = None
     guard: Guard | None = None
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
@@ -78,9 +74,8 @@ class JudgeRunner:
     async def look(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> dict[str, Verdict]:
         """What the checks and the signal's judge say of an answer, before it is delivered."""
         self._rebuild()
-        names, kind = self._runtime.config.router.asked_before_delivery, decision.task.kind
+        names = self._runtime.config.router.asked_before_delivery
         seats = [each for each in self._seats if each.config.name in names]
-        seats = [each for each in seats if not each.config.only or kind in each.config.only]
         if not seats:
             return {}
         answer = answer_of(decision, request, reply)
@@ -110,7 +105,7 @@ class JudgeRunner:
         if not runtime.config.judges and not decision.audit:
             return
         answer = answer_of(decision, request, reply)
-        seats = [seat for seat in self._sampled(decision) if not self._watches(seat, answer)]
+        seats = self._sampled(decision)
         auditor = self._auditor(decision)
         if not seats and auditor is None and not self._by_people(decision):
             return
@@ -121,20 +116,13 @@ class JudgeRunner:
         self._start(answer.decision_id, self._work(answer, seats, auditor, known=known))
 
     async def run(self) -> None:
-        """Advance judges that wait for signals, and adopt audits that people have begun."""
+        """Adopt audits that people have begun; close the judges at the stop."""
         await self._people.resume(self._start)
         try:
-            while True:
-                waits = [seat.implicit.settings.window_s / 4 for seat in self._seats if seat.implicit is not None]
-                await asyncio.sleep(min([_LONGEST_NAP_S, *waits]))
-                for seat in self._seats:
-                    if seat.implicit is not None:
-                        seat.implicit.pass_time(self._now_s())
+            await asyncio.Event().wait()
         finally:
-            watched = sum(len(seat.implicit) for seat in self._seats if seat.implicit is not None)
-            if self._open or watched:
-                fields = {"waiting": self._open, "watched": watched}
-                _log.warning("answers not judged because of the stop", extra={"fields": fields})
+            if self._open:
+                _log.warning("answers not judged because of the stop", extra={"fields": {"waiting": self._open}})
             for seat in self._seats:
                 await seat.close()
 
@@ -147,10 +135,6 @@ class JudgeRunner:
         for seat in self._seats:
             judge = seat.config
             wanted = judge.name != trusted and judge.kind != "thumbs" and judge.rate > 0
-            if decision.by == _SHADOW and seat.implicit is not None:
-                wanted = False  # the user saw no answer to react to; it would look like a retry of the other
-            if wanted and judge.only:
-                wanted = decision.task.kind in judge.only
             if wanted and (judge.rate >= 1 or uniform(self._stream(judge), decision.counter) < judge.rate):
                 found.append(seat)
         return found
@@ -194,8 +178,6 @@ class JudgeRunner:
     async def _ask(
         self, seat: _Seat, answer: AnswerGiven, *, audit: bool = False, known: Verdict | None = None
     ) -> None:
-        if self._watches(seat, answer):
-            return
         if known is not None and known.failed:
             known = None  # it is tried again, in the background
         verdict = known or await self._verdict(seat, answer)
@@ -206,24 +188,16 @@ class JudgeRunner:
         if known is None:
             self._count(seat, "audited" if audit else "judged")
 
-    def _watches(self, seat: _Seat, answer: AnswerGiven) -> bool:
-        """Whether a judge waits for signals; if so it takes the answer now."""
-        if seat.implicit is None:
-            return False
-        seat.implicit.hear(answer, self._now_s())
-        seat.implicit.watch(answer, self._now_s())
-        return True
-
     async def _verdict(self, seat: _Seat, answer: AnswerGiven) -> Verdict:
         """The verdict of a judge, which may be that it could not run."""
         if seat.judge is None:
             return Verdict(None)
         try:
-            async with seat.slots, asyncio.timeout(seat.config.timeout_s):
+            async with seat.slots, asyncio.timeout(_TIMEOUT_S):
                 found = await seat.judge.verdict(answer)
         except TimeoutError as error:
             self._failed(seat, answer, error)
-            return Verdict(None, f"no verdict within {seat.config.timeout_s:g} s", own=True, failed=True)
+            return Verdict(None, f"no verdict within {_TIMEOUT_S:g} s", own=True, failed=True)
         except Exception as error:  # a defect of a judge must not end the others
             self._failed(seat, answer, error)
             paid = error.cost_usd if isinstance(error, JudgeFailure) else 0.0
@@ -238,18 +212,8 @@ class JudgeRunner:
         _log.warning("not judged", extra={"fields": fields})
         self._count(seat, "timeout" if isinstance(error, TimeoutError) else "failed")
 
-    def _signalled(self, judge: JudgeConfig, answer: AnswerGiven, value: float, silent: bool) -> None:
-        self._start(answer.decision_id, self._log_signal(judge, answer, value, silent=silent))
-
-    async def _log_signal(self, judge: JudgeConfig, answer: AnswerGiven, value: float, *, silent: bool) -> None:
-        await report(self._runtime, answer, judge.name, value=value, rate=judge.rate, default=silent)
-        self._runtime.metrics.count("bot_orch_judgements_total", judge=judge.name, result="judged")
-
     def _count(self, seat: _Seat, result: str) -> None:
         self._runtime.metrics.count("bot_orch_judgements_total", judge=seat.config.name, result=result)
-
-    def _now_s(self) -> float:
-        return self._runtime.writer.now_us() / 1e6
 
     def _rebuild(self) -> None:
         """Build the configured judges; unchanged ones keep their slots and state."""
@@ -268,9 +232,6 @@ class JudgeRunner:
     def _seat(self, judge: JudgeConfig) -> _Seat:
         settings = judge_settings(judge)
         seat = _Seat(judge, slots=asyncio.Semaphore(AT_ONCE))
-        if isinstance(settings, ImplicitSettings):
-            seat.implicit = ImplicitJudge(settings, partial(self._signalled, judge))
-            return seat
         guard: Callable[[], Guard | None] = lambda: None  # noqa: E731
         if isinstance(settings, ModelSettings):
             guard = self._asked(seat, settings.agent)

@@ -38,12 +38,8 @@ async def report(
     value: float,
     rate: float,
     audit: bool = False,
-    default: bool = False,
 ) -> tuple[str, Group]:
-    """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable.
-
-    ``default``: the value says only that nothing was reported.
-    """
+    """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable."""
     writer, refs, known_as = runtime.writer, tuple[str, ...](), answer.decision_id
     while True:  # at most twice; nothing may be staged between the last look and staging
         look = await writer.look_up(refs=refs)
@@ -66,7 +62,6 @@ async def report(
         judge=judge,
         agent=answer.agent,
         rate=rate,
-        default=default,
     )
     group = writer.stage(writer.stamp(), event, known_as)
     runtime.metrics.count("bot_orch_feedback_total", effect=event.effect)

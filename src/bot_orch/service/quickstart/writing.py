@@ -13,7 +13,7 @@ from bot_orch.service.quickstart.found import EndpointFound
 
 LEARN_FROM: Mapping[str, str] = MappingProxyType(
     {
-        "answers": "every whole answer earns 1, less its seconds and dollars; thumbs and repeated questions count more",
+        "answers": "every whole answer earns 1, less its seconds and dollars; thumbs count more",
         "judge": "a model of yours grades a fifth of the answers; thumbs count more",
         "feedback": "only what your application reports to /v1/feedback",
     }
@@ -42,8 +42,7 @@ _REWARD = (
     "  success_reward: 1.0    # what an answer earns unless somebody reports; it counts the less the more reports\n"
 )
 _JUDGES = {
-    "answers": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n"
-    "  - {name: behaviour, kind: implicit}     # questions that are asked again\n",
+    "answers": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n",
     "judge": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n"
     "  - {name: model, kind: llm, rate: 0.2, settings: {agent: %s}}\n",
     "feedback": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n",
