@@ -1,4 +1,4 @@
-"""``bot-orch quickstart``: a gateway for the endpoints of the environment, which learns from three chats."""
+"""``bot-orch quickstart``: a gateway for the endpoints of the environment, tried with three chats."""
 
 import os
 import re
@@ -10,15 +10,17 @@ import urllib.request
 
 import pytest
 from listed_models import KEY, endpoint
-from service_running import PATIENCE_S, free_port
+from service_running import PATIENCE_S, Running, free_port
 
 from bot_orch.agents.prices import price_of, shipped_prices
 from bot_orch.cli import main
 from bot_orch.cli import quickstart as command
+from bot_orch.errors import InvalidInputError
 from bot_orch.log import outcomes_in
 from bot_orch.service.config import load_config
 from bot_orch.service.quickstart import LEARN_FROM, configuration, found, run, search
 
+NO_SIGNAL = "no quality signal: nothing is learned about quality"
 QUICK = ("--yes", "--once", "--no-browser", "--port", "0")
 
 
@@ -46,7 +48,7 @@ def text(folder):
     return made
 
 
-def test_endpoints_of_the_environment_become_a_gateway_that_learns(start, tmp_path, monkeypatch):
+def test_endpoints_of_the_environment_become_a_gateway(start, tmp_path, monkeypatch):
     with endpoint(("a-1", "a-1-embed")) as one, endpoint(("b-1",)) as two, endpoint(("c-1",), key="") as three:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", one.url)
@@ -56,8 +58,9 @@ def test_endpoints_of_the_environment_become_a_gateway_that_learns(start, tmp_pa
         chats = len(one.chats) + len(two.chats) + len(three.chats)
     assert chats == 3
     assert len(re.findall(r"\(propensity 0\.\d\d\): an answer", out)) == 3
-    assert len(re.findall(r"decision [0-9a-f-]{36}, reward 1\.00", out)) == 3
-    assert "chats: 3, failed: 0, learned from: 3" in out and re.search(r"dashboard  http://127.0.0.1:\d+/", out)
+    assert len(re.findall(r"decision [0-9a-f-]{36}, no reward yet", out)) == 3
+    assert "chats: 3, failed: 0, learned from: 0" in out and NO_SIGNAL in out
+    assert re.search(r"dashboard  http://127.0.0.1:\d+/", out)
     made = text(tmp_path)
     assert '"${OPENAI_API_KEY}"' in made and '"${ANTHROPIC_API_KEY}"' in made and "encoder: builtin" in made
     config = load_config(tmp_path / "bot-orch.yaml")
@@ -67,8 +70,8 @@ def test_endpoints_of_the_environment_become_a_gateway_that_learns(start, tmp_pa
     assert config.listen.port == 8080, "port 0 is for this run alone"
     assert (tmp_path / "bot-orch.schema.json").exists()
     assert "saved so far: unknown, the agents need prices" in out
-    rewards = [each["reward"] for each in outcomes_in(tmp_path / "bot-orch.sqlite")]
-    assert rewards == [1.0, 1.0, 1.0], "the log has learned"
+    with pytest.raises(InvalidInputError, match="holds no reward"):
+        outcomes_in(tmp_path / "bot-orch.sqlite")
 
 
 def test_without_endpoints_the_agents_are_simulated(start, tmp_path):
@@ -117,7 +120,7 @@ def test_endpoints_that_do_not_work_are_left_out_with_the_reason(start, monkeypa
 def test_one_model_alone_gets_a_variant_to_choose(start, tmp_path):
     with endpoint(("only",), key="") as one:
         out = start(*QUICK, "--endpoint", f"local={one.url}")
-    assert "learned from: 3" in out and "local-brief is the same model" in out
+    assert "failed: 0" in out and "local-brief is the same model" in out
     small, brief = load_config(tmp_path / "bot-orch.yaml").agents
     assert (small.id, brief.id) == ("local", "local-brief") and brief.settings["system"]
 
@@ -127,7 +130,7 @@ def test_models_and_keys_of_an_option(start, tmp_path, monkeypatch):
     monkeypatch.setenv("B_API_KEY", KEY)
     with endpoint(models_status=404) as one:
         words = ("--endpoint", f"a={one.url},m-1,MY_KEY", "--endpoint", f"b={one.url},m-1")
-        assert "learned from: 3" in start(*QUICK, *words)
+        assert "failed: 0" in start(*QUICK, *words)
     made = text(tmp_path)
     assert "${MY_KEY}" in made and "${B_API_KEY}" in made
     assert [each.id for each in load_config(tmp_path / "bot-orch.yaml").agents] == ["a", "b"]
@@ -174,7 +177,7 @@ def test_the_three_questions(start, tmp_path, monkeypatch):
     assert [each.id for each in config.agents] == ["m-c", "m-b"] and config.judges[1].kind == "llm"
 
 
-@pytest.mark.parametrize("answers", [["z"], ["a", "magic"], ["a", "answers", "x"]])
+@pytest.mark.parametrize("answers", [["z"], ["a", "answers"], ["a", "feedback", "x"]])
 def test_an_answer_that_cannot_be_is_refused_in_one_line(answers, start, tmp_path, monkeypatch):
     left = iter(answers)
     monkeypatch.setattr("builtins.input", lambda _: next(left))
@@ -194,7 +197,29 @@ def test_every_way_to_learn_is_valid(learn_from, tmp_path):
     config = load_config(tmp_path / "c.yaml", {"K": "x"})
     assert [each.id for each in config.agents] == ["m-1", "m-2"] and config.listen.port == 9000
     assert config.database == str(tmp_path / "c.sqlite")
-    assert (config.router.success_reward == 1.0) == (learn_from == "answers")
+    assert config.router.success_reward is None, "an answer is not right because it came"
+
+
+@pytest.mark.parametrize(("learn_from", "told"), [("feedback", True), ("judge", False)])
+def test_where_nothing_judges_answers_people_read_that_nothing_is_learned_about_quality(
+    learn_from, told, start, tmp_path, capsys, caplog
+):
+    """Quickstart, validate and the log at start say so, and how to change that."""
+    with endpoint(("m-1", "m-2"), key="") as one:
+        out = start("--write", "--learn-from", learn_from, "--endpoint", f"a={one.url}")
+        file = str(tmp_path / "bot-orch.yaml")
+        assert main(["validate", file]) == 0
+        checked = capsys.readouterr().err
+        (tmp_path / "bot-orch.yaml").write_text(text(tmp_path).replace("port: 8080", "port: 0"))
+        Running(load_config(tmp_path / "bot-orch.yaml")).stop()
+    said = [each.fields["detail"] for each in caplog.records if each.message == NO_SIGNAL]
+    for each in (out, checked, NO_SIGNAL + "".join(said) if said else ""):
+        assert (NO_SIGNAL in each) == told
+        assert all(way in each for way in ("/v1/feedback", "judge", "check")) or not told
+
+
+def test_simulated_agents_judge_themselves(start):
+    assert NO_SIGNAL not in start(*QUICK)
 
 
 def test_an_existing_file_is_kept(start, tmp_path):

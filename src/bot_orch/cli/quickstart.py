@@ -44,7 +44,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--simulated", action="store_true", help="simulated agents, whatever the environment has")
     parser.add_argument(
-        "--learn-from", choices=("answers", "judge", "feedback"), help="what teaches the router (default: answers)"
+        "--learn-from", choices=("feedback", "judge"), help="what teaches the router (default: feedback)"
     )
     parser.add_argument("--port", type=int, metavar="N", help="default: 8080")
     parser.add_argument("--yes", action="store_true", help="ask nothing")
@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from bot_orch.service.build import check
     from bot_orch.service.config import load_config, parse_config, placed
+    from bot_orch.service.judges.registry import NO_SIGNAL, SIGNALS, lacks_signal
     from bot_orch.service.quickstart import Search, Try, configuration, run_quickstart, search
 
     file: Path = arguments.config
@@ -86,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     if sum(len(each.models) for each in wanted) == 1:
         brief = config.agents[-1].id
         _say(f"one model gives no choice: {brief} is the same model, told to be brief; remove it from {file} at will")
+    if lacks_signal(config):
+        _say(f"{NO_SIGNAL}; {SIGNALS}")
     if arguments.write:
         _say(f"next: bot-orch serve {file}")
         return 0
@@ -109,10 +112,10 @@ def _learn_from(*, ask: bool) -> str:
     from bot_orch.service.quickstart import LEARN_FROM
 
     if not ask:
-        return "answers"
+        return "feedback"
     for name, text in LEARN_FROM.items():
         _say(f"    {name}: {text}")
-    said = _ask("2/3 What teaches the router? [answers] ") or "answers"
+    said = _ask("2/3 What teaches the router? [feedback] ") or "feedback"
     if said not in LEARN_FROM:
         raise InvalidInputError("answer", f"is {said}", f"choose from {', '.join(LEARN_FROM)}")
     return said

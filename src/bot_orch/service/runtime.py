@@ -26,6 +26,7 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator, warm_up
 from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import Config, TokenLimitsConfig
+from bot_orch.service.judges.registry import NO_SIGNAL, SIGNALS, lacks_signal
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.objective import baseline_of
@@ -233,6 +234,8 @@ class Runtime:
         if self.retention is not None:
             self.background.start("retention", self.retention.run())
         self.loaded = True
+        if lacks_signal(self.config):
+            _log.warning(NO_SIGNAL, extra={"fields": {"detail": SIGNALS}})
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
     def log_settings(self, wanted: Orchestrator) -> Group | None:

@@ -20,6 +20,7 @@ from bot_orch.service.config.documents import ConfigFile
 from bot_orch.service.config.reading import variables_in
 from bot_orch.service.configuring import check_exposed
 from bot_orch.service.endpoints import ProbeResult, ask_all, endpoints_in
+from bot_orch.service.judges.registry import NO_SIGNAL, SIGNALS, lacks_signal
 from bot_orch.service.objective import (
     dollar_weight,
     idle_prices,
@@ -91,6 +92,8 @@ def _objective_findings(config: Config) -> Iterator[CheckFinding]:
     """Prices without an effect on routing, and dollar weights too small for the agents' prices."""
     for name, part in config.split().items():
         where = "config" if name == config.name else f"config.routers.{name}"
+        if lacks_signal(part):
+            yield CheckFinding("quality", "warning", NO_SIGNAL, SIGNALS)
         if (idle := idle_prices(part)) is not None:
             yield CheckFinding("objective", "warning", f"{where}.{idle[0]}", idle[1])
         if free := unpriced(part):

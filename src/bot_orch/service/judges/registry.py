@@ -21,6 +21,12 @@ from bot_orch.service.judges.models import ModelJudge, ModelSettings
 #: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
 OWN = "agent"
 _REWARDING = {"python", "simulated"}  # kinds of agents that may give their answers a reward
+#: What people read where no answer can be told from another one, and how to change that.
+NO_SIGNAL = "no quality signal: nothing is learned about quality"
+SIGNALS = (
+    "to get one, report rewards to /v1/feedback (what is reported is learned at once), "
+    "add a judge (judges:), or a check (router.checks)"
+)
 _RESERVED = (OWN, "audit", "human", "caller")
 
 
@@ -110,10 +116,20 @@ def check_judges(config: Config) -> None:
         raise InvalidInputError("config.judges", "cannot count", remedy)
 
 
+def _judged(config: Config) -> bool:
+    """Whether anything in the service judges answers: a judge, or agents that may do so themselves."""
+    judged = any(judge.kind != "thumbs" and judge.rate > 0 for judge in config.judges)
+    return judged or bool({agent.kind for agent in config.agents} & _REWARDING)
+
+
+def lacks_signal(config: Config) -> bool:
+    """Whether nothing is learned about quality until callers report; a reward for every whole answer is no signal."""
+    return not _judged(config) and (config.router.reward or {}).get("id") != "survival"
+
+
 def _check_observed(config: Config) -> None:
     """Require that somebody judges the answers that are compared."""
-    judged = any(judge.kind != "thumbs" and judge.rate > 0 for judge in config.judges)
-    if config.router.observe is not None and not judged and not {agent.kind for agent in config.agents} & _REWARDING:
+    if config.router.observe is not None and not _judged(config):
         remedy = "add a judge that sees every answer"
         raise InvalidInputError("config.router.observe", "has nothing that judges the answers", remedy)
 

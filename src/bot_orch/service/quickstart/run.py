@@ -104,7 +104,7 @@ async def _chats(url: str, wanted: Try) -> tuple[int, list[_Answered]]:
 
     say, failures, learned = wanted.say, 0, 0
     answers: list[_Answered] = []
-    at_once = wanted.config.router.success_reward is not None or not wanted.config.judges
+    at_once = not wanted.config.judges
     async with aiohttp.ClientSession(url, timeout=aiohttp.ClientTimeout(total=_CHAT_S)) as session:
         for number, text in enumerate(CHATS, 1):
             say(f'{number}. "{text}"')

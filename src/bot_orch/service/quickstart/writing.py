@@ -13,9 +13,8 @@ from bot_orch.service.quickstart.found import EndpointFound
 
 LEARN_FROM: Mapping[str, str] = MappingProxyType(
     {
-        "answers": "every whole answer earns 1, less its seconds and dollars; thumbs count more",
+        "feedback": "what your application reports to /v1/feedback",
         "judge": "a model of yours grades a fifth of the answers; thumbs count more",
-        "feedback": "only what your application reports to /v1/feedback",
     }
 )
 """What teaches the router, and what that means."""
@@ -38,14 +37,10 @@ router:
   # subject_to: {{usd_per_day: 5}}   # a daily budget; needs prices
   floor: 0.02            # share of all traffic that explores, most of it where little is known of late
 """
-_REWARD = (
-    "  success_reward: 1.0    # what an answer earns unless somebody reports; it counts the less the more reports\n"
-)
 _JUDGES = {
-    "answers": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n",
+    "feedback": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n",
     "judge": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n"
     "  - {name: model, kind: llm, rate: 0.2, settings: {agent: %s}}\n",
-    "feedback": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n",
 }
 _SIMULATED = """\
 # These pretend, and judge themselves. With a key in the environment: bot-orch quickstart --force
@@ -58,7 +53,7 @@ _PRICE = "    # price: {input_usd_per_million: 0.5, output_usd_per_million: 1.5}
 _BRIEF = "Answer in as few words as possible."
 
 
-def configuration(found: Sequence[EndpointFound], *, learn_from: str = "answers", file: str, port: int = 8080) -> str:
+def configuration(found: Sequence[EndpointFound], *, learn_from: str = "feedback", file: str, port: int = 8080) -> str:
     """The text of a configuration with these endpoints, or with simulated agents if there are none."""
     stem = re.sub(r"\.[^.]*$", "", file) or "bot-orch"
     listed = [price_of(each.base_url, model, shipped_prices()) for each in found for model in each.models]
@@ -70,9 +65,9 @@ def configuration(found: Sequence[EndpointFound], *, learn_from: str = "answers"
         return head + "\n" + _SIMULATED
     agents = _agents(found)
     first = json.dumps(next(iter(agents)))
-    judges = "judges:\n" + (_JUDGES[learn_from] % first if learn_from == "judge" else _JUDGES[learn_from])
-    reward = _REWARD if learn_from == "answers" else ""
-    return head + reward + "\n" + judges + "\nagents:\n" + "\n".join(agents.values())
+    judges = "judges:    # without reports or a judge of answers nothing is learned about quality\n"
+    judges += _JUDGES[learn_from] % first if learn_from == "judge" else _JUDGES[learn_from]
+    return head + "\n" + judges + "\nagents:\n" + "\n".join(agents.values())
 
 
 def _agents(found: Sequence[EndpointFound]) -> dict[str, str]:
