@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 from bot_orch.agents.limits import Price
 from bot_orch.agents.served import same_model
+from bot_orch.codec import decode_json
 from bot_orch.errors import InvalidInputError
 
 COLUMNS = ("host", "model", "input", "cached_input", "cache_write", "output")
@@ -63,7 +63,7 @@ def read_prices(path: str | Path) -> tuple[PriceRow, ...]:
     if not text.lstrip().startswith("{"):
         return tuple(_rows_of_csv(text, str(path)))
     try:
-        document = json.loads(text)
+        document = decode_json(text)
     except ValueError as error:
         raise InvalidInputError("prices", f"{path} is no JSON ({error})", "download it again") from None
     return tuple(_rows_of_json(document))

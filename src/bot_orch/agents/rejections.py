@@ -5,7 +5,6 @@ A 4xx is the caller's own fault unless :data:`CODES` or :data:`PHRASES` says tha
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -13,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bot_orch.agents.endings import Ending
+from bot_orch.codec import decode_json
 
 _LONGEST_MESSAGE = 2_000
 _LONGEST_NAME = 128
@@ -94,8 +94,8 @@ def read_error(raw: bytes | None) -> UpstreamError | None:
     ('no such field', None)
     """
     try:
-        document = json.loads(raw or b"")
-    except (ValueError, RecursionError):
+        document = decode_json(raw or b"")
+    except ValueError:
         return None
     found = document.get("error", document) if isinstance(document, dict) else None
     if isinstance(found, str):

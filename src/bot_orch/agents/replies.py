@@ -6,12 +6,13 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.rejections import ending_of, read_error
 from bot_orch.agents.tokens import letters_in, tokens_of
+from bot_orch.codec import decode_json
 
 _log = logging.getLogger("bot_orch.agents")
 _ERROR_BYTES, _LONGEST_NAME = 16_384, 200
@@ -51,8 +52,8 @@ def request_document(request: CallRequest) -> dict[str, Any]:
 def load_json(data: bytes | str) -> Any:
     """Parse JSON; raises :class:`CallFailure` (``malformed``) for anything else, including NaN and infinities."""
     try:
-        return _decode(data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass"))
-    except (ValueError, RecursionError):
+        return decode_json(data)
+    except ValueError:
         raise CallFailure(Ending.MALFORMED) from None
 
 
@@ -521,10 +522,3 @@ def _failure(error: Any) -> CallFailure:
     status = read.status if read is not None else None
     ending = Ending.UPSTREAM_5XX if read is None else ending_of(status or 500, read)
     return CallFailure(ending, "the endpoint reports an error", status=status, raw=raw[:_ERROR_BYTES])
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode  # json.loads() would make one for every document

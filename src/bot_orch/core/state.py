@@ -12,6 +12,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, decode, encode, nan_for_null
 from bot_orch.checks import check_number
+from bot_orch.codec import decode_json
 from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
 from bot_orch.core.events import FeedbackGiven
 from bot_orch.errors import StateFormatError
@@ -202,8 +203,8 @@ class CapturedState(NamedTuple):
 def parse(text: str) -> dict[str, Any]:
     """Parse a saved document and check its format and version."""
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
+        document = decode_json(text)
+    except ValueError as error:
         raise StateFormatError(f"state: not JSON ({error}); restore the file from a backup") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StateFormatError(f"state.format: not a {FORMAT} document; pass a file written by save()")

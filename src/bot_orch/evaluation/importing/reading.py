@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bot_orch.codec import decode_json
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.sheet import MISSING, Sheet, sheet_of_csv, sheet_of_parquet
 
@@ -100,7 +100,7 @@ class ImportPlace:
         """A value of JSON, or a text that contains one."""
         if isinstance(value, str):
             try:
-                value = parse_json(value)
+                value = decode_json(value)
             except ValueError as error:
                 raise self.error(column, f"is not JSON ({error})", "repair or remove it") from None
         if not isinstance(value, wanted):
@@ -182,22 +182,6 @@ def read_decisions(
     records = _json_records(path) if source == "jsonl" else _sheet_records(path, source, options)
     for place, record in records:
         yield _of_row(place, record, options, ignored)
-
-
-def parse_json(text: str) -> Any:
-    """Parse JSON; raises a one-line :class:`ValueError` if it is invalid.
-
-    >>> parse_json("[1, null]")
-    [1, None]
-    """
-    try:
-        return json.loads(text, parse_constant=_no_constant)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _empty(value: Any) -> bool:
