@@ -10,6 +10,8 @@ import socket
 import threading
 import time
 
+import uvicorn.server
+
 from bot_orch.service.server import make_server
 
 BASE = """
@@ -25,6 +27,19 @@ agents:
 
 PATIENCE_S = 60.0  # longer than any slow machine needs; only a test that fails waits for it
 _ports = itertools.count(499 * os.getpid())
+
+
+class _Asyncio:
+    """``asyncio`` for uvicorn's server, which polls every 0.1 s whether it shall stop, and waits 0.1 s when it does."""
+
+    def __getattr__(self, name):
+        return getattr(asyncio, name)
+
+    def sleep(self, seconds):
+        return asyncio.sleep(min(seconds, 0.005))
+
+
+uvicorn.server.asyncio = _Asyncio()  # hundreds of tests start a server
 
 
 def free_port():

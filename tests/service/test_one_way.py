@@ -8,8 +8,8 @@ from service_running import BASE, PATIENCE_S, Running, until
 from starlette.routing import Route
 
 from bot_orch.log.stores.memory import MemoryLog
-from bot_orch.service.api.gateway.forms import FormFace
 from bot_orch.service.api.gateway.messages import MessagesFace
+from bot_orch.service.api.gateway.passthrough import _BytesFace
 from bot_orch.service.config import parse_config
 from bot_orch.service.web.endpoint import Endpoint, JsonFace
 from bot_orch.service.web.pages import HtmlFace
@@ -44,7 +44,7 @@ def looks_right(path, head, body):
 def test_every_route_has_the_one_endpoint(service):
     routes = [route for route in service.server.config.app.routes if isinstance(route, Route)]
     assert len(routes) > 25 and all(type(route.endpoint) is Endpoint for route in routes)
-    assert {type(route.endpoint._face) for route in routes} == {JsonFace, HtmlFace, MessagesFace, FormFace}
+    assert {type(route.endpoint._face) for route in routes} == {JsonFace, HtmlFace, MessagesFace, _BytesFace}
 
 
 @pytest.mark.parametrize("path", [API, PAGE])
