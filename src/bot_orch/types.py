@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol, Self, runtime_checkable
+from unicodedata import normalize
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Agent:
     Parameters
     ----------
     id
-        Name, unique within an orchestrator.
+        Name, unique within an orchestrator: printable text, kept in one form of Unicode (NFC).
     cost
         Cost per call in units of reward; it is subtracted from the score.
     profile
@@ -71,6 +72,9 @@ class Agent:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise InvalidInputError("agent.id", f"is {self.id!r}", "give every agent a name")
+        if not self.id.isprintable():
+            raise InvalidInputError("agent.id", f"{self.id!r} has a control character", "give a name of printable text")
+        object.__setattr__(self, "id", normalize("NFC", self.id))
         check_number("agent.cost", self.cost, "pass what a call costs, zero or more")
         if self.price is not None:
             check_number("agent.price", self.price, "pass dollars per call, zero or more")

@@ -297,3 +297,30 @@ def test_it_learns():
     r = router(policy="thompson-beta")
     play(r, 300)
     assert play(r, 100).count("b") > 70
+
+
+@pytest.mark.parametrize(
+    ("agents", "problem"),
+    [
+        ({"a", "b"}, "agents: is a set, whose order differs between processes; pass a list"),
+        (frozenset({"a"}), "agents: is a set"),
+        (["a\n"], r"agent.id: 'a\n' has a control character; give a name of printable text"),
+        (["a\x00", "b"], "has a control character"),
+        (["\u00e9", "e\u0301"], "twice"),
+    ],
+)
+def test_names_that_would_not_mean_the_same_everywhere_are_refused(agents, problem):
+    with pytest.raises(InvalidInputError) as refused:
+        Orchestrator(agents)
+    assert problem in str(refused.value)
+
+
+def test_two_spellings_of_one_name_are_one():
+    router = Orchestrator(["\u00e9tude", "other"])
+    assert router.decide(Task("t"), eligible=["e\u0301tude"]).agent == "\u00e9tude"
+    assert Orchestrator({"b": 1, "a": 2}.keys()).agents == ("b", "a"), "keys of a dictionary have an order"
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(InvalidInputError, match="seed: is -1; pass an integer, 0 or more"):
+        Orchestrator(["a"], seed=-1)

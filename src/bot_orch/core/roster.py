@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from unicodedata import normalize
 
 import numpy as np
 
@@ -85,6 +86,8 @@ class Roster:
 
     def find(self, agent_id: str) -> int:
         """Index of an agent; raises ``UnknownAgentError`` if it is not registered."""
+        if isinstance(agent_id, str) and agent_id not in self.index:
+            agent_id = normalize("NFC", agent_id)
         if not isinstance(agent_id, str) or agent_id not in self.index:
             raise UnknownAgentError("agent.id", f"{agent_id!r} is not registered", f"choose from {self.names}")
         return self.index[agent_id]
@@ -212,6 +215,8 @@ def as_agents(agents: Iterable[str | Agent]) -> list[Agent]:
         raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
     if isinstance(agents, Agent):
         raise InvalidInputError("agents", "is one agent", "pass a list of agents")
+    if isinstance(agents, set | frozenset):
+        raise InvalidInputError("agents", "is a set, whose order differs between processes", "pass a list")
     require_type("agents", agents, Iterable, "pass names of agents, or Agent objects")
     return [agent if isinstance(agent, Agent) else Agent(agent) for agent in agents]
 

@@ -77,7 +77,7 @@ class Settings:
         )
         if self.encoder is not None and not callable(self.encoder):
             check_name(self.encoder)
-        check_count("seed", self.seed, "pass an integer", low=-(2**63))
+        check_count("seed", self.seed, "pass an integer, 0 or more")
         if self.n_features is not None:
             check_count("n_features", self.n_features, "pass how many features a task has")
         check_seconds("patience_s", self.patience_s)
