@@ -50,7 +50,6 @@ _COUNTERS = {
 _HISTOGRAMS = {
     "bot_orch_agent_call_seconds": ("Seconds of attempts at an agent that were made, whatever their ending.", _CALL_S),
     "bot_orch_agent_first_token_seconds": ("Seconds until the first part of an agent's answer.", _CALL_S),
-    "bot_orch_held_seconds": ("Seconds that a stream was held back after it could have begun.", _CALL_S),
     "bot_orch_overhead_seconds": (
         "Seconds of a chat that no agent took, at the process that owns its router.",
         _REQUEST_S,

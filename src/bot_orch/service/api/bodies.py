@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from bot_orch.core.teams import CombineRule
 from bot_orch.service.config.settings import Scope, Tag
 
 Name = Annotated[str, Meta(max_length=256)]
@@ -77,7 +76,6 @@ class DecisionRequest(RequestBody, frozen=True, kw_only=True):
     id: Annotated[str, Meta(min_length=36, max_length=36)] | None = None
     attempts: Annotated[int, Meta(ge=1, le=100)] = 1
     seen: Annotated[tuple[AnswerBody, ...], Meta(max_length=100)] = ()
-    combine: CombineRule = "vote"
 
 
 class OutcomeReport(RequestBody, frozen=True, kw_only=True):

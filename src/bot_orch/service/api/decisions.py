@@ -97,9 +97,6 @@ def _team(request: Request, rows: Mapping[str, Sequence[Row]]) -> Team | None:
     body: DecisionRequest = request.body
     if body.attempts == 1 and not body.seen:
         return None
-    if body.combine == "barycenter":
-        message = "combine: 'barycenter' needs label distributions, which seen has not; choose vote, surest or central"
-        raise Problem(422, "invalid_value", message, param="combine")
     seen = []
     for place, each in enumerate(body.seen):
         known_as, where = each.decision_id, f"seen[{place}].decision_id"
@@ -111,7 +108,7 @@ def _team(request: Request, rows: Mapping[str, Sequence[Row]]) -> Team | None:
             raise Problem(422, "invalid_value", message, param=where)
         known = {name: getattr(each, name) for name in AnswerBody.__struct_fields__ if name != "decision_id"}
         seen.append(Answer(made.agent, made.id, **known))
-    return Team(tuple(seen), body.attempts, body.combine)
+    return Team(tuple(seen), body.attempts)
 
 
 async def explain(request: Request) -> Reply:

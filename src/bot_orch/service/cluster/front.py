@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,7 @@ from bot_orch.service.loops import made_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rounds import AnswerFrame
-from bot_orch.service.routing.steps import SURE, confidence, with_logprobs, with_note, without_logprobs
+from bot_orch.service.routing.steps import SURE, confidence, with_logprobs, without_logprobs
 
 _log = logging.getLogger("bot_orch.cluster")
 _CONNECT_S, _LOOK_S = 2.0, 0.1
@@ -239,10 +239,6 @@ class CarriedRound:
 
     async def stream(self) -> AsyncIterator[Chunk]:
         """Stream the answer in chunks; after a failure the owner says whether another agent goes on."""
-        if self._config.router.looks and self._config.router.hold:
-            async for held in self._held():
-                yield held
-            return
         partial = self._partial
         try:
             decided = await self._first_call()
@@ -275,39 +271,6 @@ class CarriedRound:
                 decided = await self._next_call()
         finally:
             self._end()
-
-    async def _held(self) -> AsyncIterator[Chunk]:
-        """Stream the accepted answer, which is held back until then."""
-        answers: dict[str, list[Chunk]] = {}
-        try:
-            decided: Call | None = await self._first_call()
-            while decided is not None:
-                guard, request = self._target(decided)
-                try:
-                    chunks = await self._unless_stopped(self._collected(guard, request))
-                except CallFailure as failure:
-                    self._send(Failed.of(self.number, failure, self._usage, partial=self._partial))
-                else:
-                    if chunks:
-                        answers[decided.agent] = [replace(each, raw=self._own(each.raw)) for each in chunks]
-                        self._send(Done(self.number, self._shown(chunks[-1].reply or CallReply(), chunks)))
-                decided = await self._next_step()
-            self._over = True
-            for chunk in answers[self._frame.agent]:
-                yield chunk
-        finally:
-            self._end()
-
-    async def _collected(self, guard: Guard, request: CallRequest) -> list[Chunk]:
-        """All chunks of a stream; the owner learns when content begins."""
-        chunks: list[Chunk] = []
-        async with aclosing(guard.stream(request)) as stream:
-            async for chunk in stream:
-                self._usage = chunk.usage or self._usage
-                if not chunks:
-                    self._send(First(self.number))
-                chunks.append(chunk)
-        return chunks
 
     async def _first_call(self) -> Call:
         """Wait for the first decision; start again if the router moves before there is one."""
@@ -368,8 +331,7 @@ class CarriedRound:
         agent = next((each for each in self._config.agents if each.id == decided.agent), None)
         if agent is None:  # the owner has a newer configuration
             raise broken(self.router)
-        request = with_note(self._call, decided.note) if decided.note else self._call
-        request = with_logprobs(request) if decided.logprobs else request
+        request = with_logprobs(self._call) if decided.logprobs else self._call
         self._added |= decided.logprobs
         request = replace(request, id=decided.decision_id, meter=self.meter)
         return self._owners.guard(self.router, agent), request
@@ -378,12 +340,12 @@ class CarriedRound:
         """What an agent sent, without what only the owner has asked for."""
         return without_logprobs(raw) if self._added else raw
 
-    def _shown(self, reply: CallReply, chunks: Sequence[Chunk] = ()) -> CallReply:
+    def _shown(self, reply: CallReply) -> CallReply:
         """The part of an answer that the owner needs."""
         named = reply.extra.get("completion_id")
         extra: dict[str, Any] = {"completion_id": named} if isinstance(named, str) else {}
         if self._config.router.signal == "logprobs":
-            extra[SURE] = confidence(reply, chunks)
+            extra[SURE] = confidence(reply)
         reply = replace(reply, extra=extra, made=made_in(reply))
         return reply if self._whole else replace(reply, text="", output=None, raw=None)
 

@@ -223,10 +223,8 @@ class _Carrier:
         agent = self.round.last.agent if self.round is not None and self.round.last is not None else ""
         self.usage = None
         begun, looks = self.begun, self.round is not None and self.round.looks
-        noted = looks and len(request.messages) > len(begun.messages)
-        note = str(request.messages[-1]["content"]) if noted else ""
         logprobs = looks and "logprobs" in request.params and "logprobs" not in begun.params
-        self.send(Call(self._number, agent, request.id, note, logprobs))
+        self.send(Call(self._number, agent, request.id, logprobs))
         return await self._next()
 
     async def _next(self) -> First | Done | Failed:

@@ -103,11 +103,10 @@ class Cancel(_Message, frozen=True):
 
 
 class Call(_Message, frozen=True):
-    """Call this agent; ``note`` is what it is told about earlier answers, ``logprobs`` asks how sure it is."""
+    """Call this agent; ``logprobs`` asks how sure it is."""
 
     agent: str
     decision_id: str
-    note: str = ""
     logprobs: bool = False
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from bot_orch.core.teams import CombineRule
 from bot_orch.errors import MissingExtraError
 from bot_orch.log.stores.postgres.connect import with_stream
 
@@ -204,34 +203,14 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
             100,
         ),
     ] = 3
-    max_calls: Annotated[int, _is("Calls to agents in one round, retries included, at most.", 1, 1000)] = 4
     checks: Annotated[
         tuple[str, ...],
         _is("Judges by name that look at every answer before it is delivered; another agent may be asked then."),
     ] = ()
     signal: Annotated[
-        str,
-        _is(
-            "How sure an answer is: `none`, `logprobs` (the geometric mean of its tokens' probabilities), or the name "
-            "of a judge."
-        ),
+        Literal["none", "logprobs"],
+        _is("How sure an answer is: `none`, or `logprobs` (the geometric mean of its tokens' probabilities)."),
     ] = "none"
-    combine: Annotated[
-        CombineRule,
-        _is(
-            "Which of several answers is delivered: `vote` (the most probable one given the others), `surest` (the "
-            "most probable one alone) or `central` (the one most like the others). `barycenter` is for label "
-            "distributions, not for texts."
-        ),
-    ] = "vote"
-    carry: Annotated[
-        Literal["none", "summary"],
-        _is("`summary` tells the next agent what the checks said of the answers before."),
-    ] = "none"
-    hold: Annotated[
-        bool,
-        _is("Whether `checks` and `signal` also apply to streams, which are then held back until they are accepted."),
-    ] = False
     midstream: Annotated[
         Literal["error", "restart", "continue"],
         _is(
@@ -285,9 +264,9 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         return bool(self.checks) or self.signal != "none"
 
     @property
-    def asked_before_delivery(self) -> tuple[str, ...]:
-        """The judges that look at an answer before it is delivered."""
-        return (*self.checks, *(each for each in (self.signal,) if each not in ("none", "logprobs", *self.checks)))
+    def max_calls(self) -> int:
+        """Calls to agents in one round, retries included, at most: one more than agents may be asked."""
+        return self.attempts + 1
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):

@@ -148,32 +148,21 @@ def _check_audit(config: Config, names: list[str]) -> None:
 def _check_steps(config: Config) -> None:
     """Refuse settings of steps that have no effect, or that name a judge that cannot be asked."""
     settings, kinds = config.router, {judge.name: judge.kind for judge in config.judges}
-    for where, name in (*(("checks", each) for each in settings.checks), ("signal", settings.signal)):
-        if where == "signal" and name in ("none", "logprobs"):
-            continue
+    for name in settings.checks:
         if name not in kinds:
-            known = ", ".join((*(("none", "logprobs") if where == "signal" else ()), *kinds)) or "judges of the file"
-            raise InvalidInputError(f"config.router.{where}", f"{name!r} is not a judge", f"choose from {known}")
-        if where == "checks" and settings.checks.count(name) > 1:
+            known = ", ".join(kinds) or "judges of the file"
+            raise InvalidInputError("config.router.checks", f"{name!r} is not a judge", f"choose from {known}")
+        if settings.checks.count(name) > 1:
             raise InvalidInputError("config.router.checks", f"holds {name!r} twice", "keep one")
         if kinds[name] == "thumbs":
-            problem = f"{name!r} is of kind {kinds[name]}, which does not judge one answer"
-            raise InvalidInputError(f"config.router.{where}", problem, "name a judge that can be asked")
-    if settings.combine == "barycenter":
-        problem = "is 'barycenter', which combines label distributions, and agents answer with texts"
-        raise InvalidInputError("config.router.combine", problem, "choose vote, surest or central")
+            problem = f"{name!r} is of kind thumbs, which does not judge one answer"
+            raise InvalidInputError("config.router.checks", problem, "name a judge that can be asked")
     if not settings.looks:
-        for name, usual in (("combine", "vote"), ("carry", "none"), ("hold", False)):
-            if getattr(settings, name) != usual:
-                raise InvalidInputError(f"config.router.{name}", "has no effect", "add router.checks or router.signal")
         return
-    for name, most in (("router.attempts", settings.attempts), ("router.max_calls", settings.max_calls)):
-        if most == 1:
-            raise InvalidInputError(f"config.{name}", "is 1: nothing follows from checks", "set 2 or more")
+    if settings.attempts == 1:
+        raise InvalidInputError("config.router.attempts", "is 1: nothing follows from checks", "set 2 or more")
     if len(config.agents) == 1:
         raise InvalidInputError("config.agents", "are one: nothing follows from checks", "add another one")
-    if settings.carry != "none" and not settings.checks:
-        raise InvalidInputError("config.router.carry", "has no effect", "add router.checks, whose messages it hands on")
     if settings.success_reward is not None:
         problem = "would teach that every delivered answer is right"
         remedy = "remove it; a judge, feedback or silence says what an answer earns"
@@ -184,12 +173,6 @@ def _check_steps(config: Config) -> None:
     if (settings.reward or {}).get("id") == "survival":
         problem = "rewards speed, and steps need to know which answers are right"
         raise InvalidInputError("config.router.reward", problem, "remove it, or checks and signal")
-    if settings.attempts > settings.max_calls:
-        problem = f"is {settings.attempts}, and max_calls allows {settings.max_calls} calls"
-        raise InvalidInputError("config.router.attempts", problem, "raise router.max_calls")
     if settings.signal == "logprobs" and all(agent.kind != "openai" for agent in config.agents):
         problem = "is logprobs, which agents of kind openai alone tell"
-        raise InvalidInputError("config.router.signal", problem, "name a judge, or set none")
-    if settings.hold and settings.midstream != "error":
-        problem = "has no effect: with hold a stream begins when its answer is complete"
-        raise InvalidInputError("config.router.midstream", problem, "remove it, or hold")
+        raise InvalidInputError("config.router.signal", problem, "set none, and name a judge in checks")

@@ -72,9 +72,9 @@ class JudgeRunner:
         self._people = HumanAudits(runtime)
 
     async def look(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> dict[str, Verdict]:
-        """What the checks and the signal's judge say of an answer, before it is delivered."""
+        """What the checks say of an answer, before it is delivered."""
         self._rebuild()
-        names = self._runtime.config.router.asked_before_delivery
+        names = self._runtime.config.router.checks
         seats = [each for each in self._seats if each.config.name in names]
         if not seats:
             return {}

@@ -19,7 +19,6 @@ import msgspec
 
 from bot_orch.agents.base import AgentMeter, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.endings import Ending
-from bot_orch.agents.guard import Guard
 from bot_orch.agents.served import is_replacement
 from bot_orch.core.events import MODEL, DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.core.reward import SurvivalReward
@@ -43,7 +42,6 @@ from bot_orch.service.routing.steps import (
     Candidate,
     Team,
     candidate_of,
-    carried,
     reasons_of,
     step_lines,
     with_logprobs,
@@ -135,10 +133,9 @@ class Round:
 
     @property
     def looks(self) -> bool:
-        """Whether answers are looked at before one is delivered; streams only if they are held back."""
+        """Whether answers are looked at before one is delivered; streams are passed on as they come."""
         settings = self.runtime.config.router
-        wanted = settings.looks and (settings.hold or not self.call.stream)
-        return wanted and not self.constraints.unseen
+        return settings.looks and not self.call.stream and not self.constraints.unseen
 
     async def run(self) -> CallReply:
         """Call agents until one answers; returns the answer."""
@@ -165,15 +162,7 @@ class Round:
             return reply
 
     async def stream(self) -> AsyncIterator[Chunk]:
-        """Stream the answer in chunks. After the first one a failure ends it, or ``router.midstream`` says what.
-
-        A stream that is held back comes at once, when it is accepted.
-        """
-        if self.looks:
-            found = await self._accepted()
-            for chunk in found.chunks:
-                yield chunk
-            return
+        """Stream the answer in chunks. After the first one a failure ends it, or ``router.midstream`` says what."""
         while True:
             decision = await self._next()
             passed_on, begun = False, time.perf_counter()
@@ -336,7 +325,7 @@ class Round:
         baseline = settings.guarantee.get("baseline")
         if baseline is not None and len(self.tried) < settings.attempts and baseline not in self.tried:
             left = max(left, 1)  # whatever was spent, its answer may be needed
-        return Team(seen, max(1, len(seen) + left), settings.combine)
+        return Team(seen, max(1, len(seen) + left))
 
     def _remember(self, event: DecisionMade) -> None:
         self.last = event
@@ -347,7 +336,6 @@ class Round:
 
     async def _accepted(self) -> Candidate:
         """Ask agents, look at their answers, and return the one that is accepted; its decision is on disk."""
-        began = time.perf_counter()
         while True:
             decision = await self._next()
             if decision.action == "accept":
@@ -355,44 +343,44 @@ class Round:
             begun = time.perf_counter()
             try:
                 with self._watching(decision):
-                    reply, chunks = await self._asked(decision)
+                    reply = await self._asked(decision)
             except CallFailure as failure:
                 self.waited_s += time.perf_counter() - begun
                 self.reasons[decision.id] = str(failure.ending)
                 await self._failed(decision, failure)
                 continue
             note_reply(reply.raw)
-            await self._looked(decision, reply, chunks)
+            await self._looked(decision, reply)
             self.waited_s += time.perf_counter() - begun
             settings, left_s = self.runtime.config.router, self._left_s()
             self._spent = self.calls >= settings.max_calls or (left_s is not None and left_s <= 0.0)
         found = await self._delivered(decision, self.candidates[decision.agent])
-        self._count_steps(decision, time.perf_counter() - began)
+        self._count_steps(decision)
         await self._on_disk()
         return found
 
-    async def _asked(self, decision: DecisionMade) -> tuple[CallReply, list[Chunk]]:
-        """The whole answer of an agent, with its chunks if the caller wants a stream."""
+    async def _asked(self, decision: DecisionMade) -> CallReply:
+        """The answer of an agent, with the probabilities of its tokens if they are the signal."""
         guard, request, mute = self.runtime.guards[decision.agent], self._request(decision), self.runtime.mute
         sure = with_logprobs(request) if self.runtime.config.router.signal == "logprobs" else request
         if sure is not request and decision.agent not in mute:
             try:
-                return await _whole(guard, sure)
+                return await guard.call(sure)
             except CallFailure as failure:
                 if b"logprobs" not in (failure.raw or b""):
                     raise
                 mute.add(decision.agent)  # it refuses the parameter
                 self._add_up(failure.attempts)
-        return await _whole(guard, request)
+        return await guard.call(request)
 
-    async def _looked(self, decision: DecisionMade, reply: CallReply, chunks: list[Chunk]) -> None:
+    async def _looked(self, decision: DecisionMade, reply: CallReply) -> None:
         """Note what is known of an answer: what checks say, how sure it is."""
         judges, settings = self.runtime.judges, self.runtime.config.router
         self._check_model(decision, reply.model)
         self._add_up(reply.attempts)
         verdicts = {} if judges is None else await judges.look(decision, self.call, reply)
         self.spent_usd += sum(each.cost_usd for each in verdicts.values())
-        found = candidate_of(decision, reply, chunks, verdicts=verdicts, settings=settings)
+        found = candidate_of(decision, reply, verdicts=verdicts, settings=settings)
         self.candidates[decision.agent] = found
         self.reasons[decision.id] = reasons_of(found, settings)
         if reply.measure is not None:
@@ -402,27 +390,23 @@ class Round:
 
     async def _delivered(self, decision: DecisionMade, found: Candidate) -> Candidate:
         """The accepted answer, once judges and tool loops know of it."""
-        reply, chunks = found.reply, found.chunks
+        reply = found.reply
         if self.runtime.config.router.signal == "logprobs" and with_logprobs(self.call) is not self.call:
             reply = replace(reply, raw=without_logprobs(reply.raw))
-            chunks = tuple(replace(each, raw=without_logprobs(each.raw)) for each in chunks)
-        found = replace(found, reply=reply, chunks=chunks)
         self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
         self.answered, self._usage = True, reply.usage
         if reply.reward is not None:
             outcome = replace(reply.outcome(), output=None)  # which its own decision has shown
             self._report(decision.id, outcome, judge=OWN)
         self._judge(decision, reply, known=found.verdicts)
-        return replace(found, reply=reply, chunks=chunks)
+        return replace(found, reply=reply)
 
-    def _count_steps(self, decision: DecisionMade, elapsed_s: float) -> None:
-        """Count a round by the number of agents asked, what later ones cost, and how long a stream was held back."""
+    def _count_steps(self, decision: DecisionMade) -> None:
+        """Count a round by the number of agents asked, and what later ones cost."""
         metrics, (first, *later) = self.runtime.metrics, self.candidates.values()
         changed = "yes" if decision.agent != first.answer.agent else "no"
         metrics.count("bot_orch_rounds_total", agents=str(len(self.tried)), changed=changed)
         metrics.count("bot_orch_later_answers_usd_total", sum(each.reply.cost_usd for each in later))
-        if self.call.stream and first.reply.first_byte_s is not None:
-            metrics.observe("bot_orch_held_seconds", max(0.0, elapsed_s - first.reply.first_byte_s))
 
     def _judge(
         self, decision: DecisionMade, reply: CallReply, *, known: Mapping[str, Verdict] = MappingProxyType({})
@@ -442,8 +426,6 @@ class Round:
         given = _allowance(self.runtime, decision, self._left_s(), made=len(self.tried), tried=self.tried)
         self._stops = given.stops
         call = self.call
-        if settings.carry == "summary" and self.candidates and not self.constraints.needs.only:
-            call = carried(call, self.candidates.values())
         most, seconds = max(1, spare), given.seconds
         return replace(
             call, id=decision.id, most_calls=most, deadline_s=seconds, elsewhere=self._others, meter=self.meter
@@ -578,18 +560,6 @@ class Round:
         self.runtime.record(
             FeedbackGiven.of(known_as, decision_id, effect, outcome=outcome, judge=judge, agent=agent, default=default)
         )
-
-
-async def _whole(guard: Guard, request: CallRequest) -> tuple[CallReply, list[Chunk]]:
-    """An answer, with its chunks if it is streamed."""
-    if not request.stream:
-        return await guard.call(request), []
-    async with aclosing(guard.stream(request)) as stream:
-        chunks = [chunk async for chunk in stream]
-    reply = chunks[-1].reply if chunks else None
-    if reply is None:
-        raise CallFailure(Ending.MALFORMED, "the stream has no end")
-    return reply, chunks
 
 
 class _Allowance(NamedTuple):

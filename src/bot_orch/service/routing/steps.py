@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.base import CallFailure, CallReply, CallRequest
 from bot_orch.agents.replies import load_json
 from bot_orch.core.events import AttemptEnded, DecisionMade, Event, Noted
 from bot_orch.service.config import RouterConfig
@@ -19,27 +19,24 @@ from bot_orch.types import Answer
 
 #: Topic of the note, about a decision that asked, that says what was known of the answer; it has no text of it.
 ANSWER = "round.answer"
-#: Field of ``reply.extra`` with the confidence of an answer whose chunks another process has.
+#: Field of ``reply.extra`` with the confidence of an answer whose text another process has.
 SURE = "sure"
 _SHORT = 200  # characters; longer answers are hardly ever equal, and are not compared
-_PREFACE = "An earlier answer to this request was not accepted. What was said of it:"
 _encode = msgspec.json.Encoder().encode
 
 
 class Team(NamedTuple):
-    """The answers of a round so far, how many agents it may ask, and how the answer to deliver is found."""
+    """The answers of a round so far, and how many agents it may ask."""
 
     seen: tuple[Answer, ...]
     attempts: int
-    combine: str
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An answer that may be delivered, its chunks if it was streamed, and what is known of it."""
+    """An answer that may be delivered, and what is known of it."""
 
     reply: CallReply
-    chunks: tuple[Chunk, ...]
     answer: Answer
     verdicts: Mapping[str, Verdict]
 
@@ -47,17 +44,15 @@ class Candidate:
 def candidate_of(
     decision: DecisionMade,
     reply: CallReply,
-    chunks: Sequence[Chunk],
     *,
     verdicts: Mapping[str, Verdict],
     settings: RouterConfig,
 ) -> Candidate:
     """An answer with its covariates: the lowest check, the signal, and a key that equal answers share."""
     checks = [found.value for name in settings.checks if (found := verdicts.get(name)) and found.value is not None]
+    signal = None
     if settings.signal == "logprobs":
-        signal = reply.extra[SURE] if SURE in reply.extra else confidence(reply, chunks)
-    else:
-        signal = verdicts[settings.signal].value if settings.signal in verdicts else None
+        signal = reply.extra[SURE] if SURE in reply.extra else confidence(reply)
     answer = Answer(
         decision.agent,
         decision.id,
@@ -68,20 +63,18 @@ def candidate_of(
         cost_usd=reply.cost_usd,
         elapsed_s=reply.elapsed_s,
     )
-    return Candidate(reply, tuple(chunks), answer, verdicts)
+    return Candidate(reply, answer, verdicts)
 
 
-def confidence(reply: CallReply, chunks: Iterable[Chunk]) -> float | None:
+def confidence(reply: CallReply) -> float | None:
     """The geometric mean of the probabilities of an answer's tokens; None if the agent does not tell them."""
-    found: list[float] = []
-    for raw in [chunk.raw for chunk in chunks] or [reply.raw]:
-        if raw is None or b'"logprob"' not in raw:
-            continue
-        try:
-            choice = load_json(raw)["choices"][0]
-            found += [float(each["logprob"]) for each in choice["logprobs"]["content"]]
-        except (CallFailure, TypeError, ValueError, LookupError, AttributeError):
-            continue
+    if reply.raw is None or b'"logprob"' not in reply.raw:
+        return None
+    try:
+        choice = load_json(reply.raw)["choices"][0]
+        found = [float(each["logprob"]) for each in choice["logprobs"]["content"]]
+    except (CallFailure, TypeError, ValueError, LookupError, AttributeError):
+        return None
     mean = sum(found) / len(found) if found else math.nan
     return None if math.isnan(mean) else math.exp(min(mean, 0.0))
 
@@ -111,7 +104,7 @@ def with_logprobs(request: CallRequest) -> CallRequest:
 
 
 def without_logprobs(raw: bytes | None) -> bytes | None:
-    """A chat completion, or a chunk of one, without the probabilities that the caller has not asked for."""
+    """A chat completion without the probabilities that the caller has not asked for."""
     if raw is None or b'"logprobs"' not in raw:
         return raw
     try:
@@ -122,41 +115,20 @@ def without_logprobs(raw: bytes | None) -> bytes | None:
         return raw
 
 
-def carried(request: CallRequest, candidates: Iterable[Candidate]) -> CallRequest:
-    """The request with what checks said of the answers before; as it is if they said nothing."""
-    said = [
-        f"- {name}: {verdict.message}"
-        for each in candidates
-        for name, verdict in each.verdicts.items()
-        if verdict.message and verdict.value is not None and verdict.value < 1.0
-    ]
-    if not said:
-        return request
-    return with_note(request, "\n".join((_PREFACE, *said)))
-
-
-def with_note(request: CallRequest, note: str) -> CallRequest:
-    """The request with a note at its end."""
-    if request.messages:
-        return replace(request, messages=(*request.messages, {"role": "user", "content": note}), document=None)
-    return replace(request, text=f"{request.text}\n\n{note}")
-
-
 def reasons_of(candidate: Candidate, settings: RouterConfig, *, logged: bool = False) -> str:
     r"""What is known of an answer, in words; ``logged``: without messages that may quote it.
 
     Examples
     --------
     >>> verdicts = {"tests": Verdict(0.0, "ran 9 tests\nfailed: 2 of 9", own=True)}
-    >>> found = Candidate(CallReply(), (), Answer("small", signal=0.41), verdicts)
+    >>> found = Candidate(CallReply(), Answer("small", signal=0.41), verdicts)
     >>> reasons_of(found, RouterConfig(checks=("tests",), signal="logprobs"))
     'tests failed: 2 of 9, sure 0.41'
     """
     parts = [
         _said(name, verdict, quiet=logged and not verdict.own)
-        for name in settings.asked_before_delivery
-        if (verdict := candidate.verdicts.get(name)) is not None
-        and (verdict.failed or (name in settings.checks and verdict.value is not None))
+        for name in settings.checks
+        if (verdict := candidate.verdicts.get(name)) is not None and (verdict.failed or verdict.value is not None)
     ]
     if candidate.answer.signal is not None:
         parts.append(f"sure {candidate.answer.signal:.2f}")
