@@ -89,6 +89,8 @@ async def create(request: Request) -> Reply:
         group = runtime.writer.stage(runtime.writer.stamp(), note, asked[0])
     request.noted |= {"x-bot-orch-decision-id": event.id, "x-bot-orch-agent": event.agent}
     await group.durable()
+    if key is not None and key in group.taken:  # another request had it: this one is answered as that was
+        return await create(request)
     return json_reply(decision_view(event))
 
 

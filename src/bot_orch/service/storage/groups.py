@@ -16,13 +16,14 @@ _MANY = 10_000
 
 
 class Group:
-    """Rows committed together."""
+    """Rows committed together; ``taken`` are keys that the log had already, so that their rows went without them."""
 
-    __slots__ = ("done", "error", "keys", "patience_s", "rows")
+    __slots__ = ("done", "error", "keys", "patience_s", "rows", "taken")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.keys: dict[str, Row] = {}
+        self.taken: set[str] = set()
         self.done = asyncio.Event()
         self.error: Exception | None = None
         self.patience_s = _PATIENCE_S
@@ -32,6 +33,13 @@ class Group:
         self.rows.append(row)
         if row.key is not None:
             self.keys[row.key] = row
+
+    def leave_out(self, keys: Iterable[str]) -> None:
+        """Write the rows with these keys without them."""
+        self.taken.update(keys)
+        for key in self.taken:
+            self.keys.pop(key, None)
+        self.rows = [row._replace(key=None, digest=None) if row.key in self.taken else row for row in self.rows]
 
     async def durable(self) -> None:
         """Wait until the rows are on disk; raises an error on failure or timeout."""
@@ -60,6 +68,12 @@ class Known(NamedTuple):
     def event(self) -> Event | None:
         """The event; None if it was archived."""
         return None if self.archived else self.row.event()
+
+    def by_now(self) -> Known | None:
+        """The event without its group if that was committed meanwhile; None if it was refused."""
+        if self.group is None or not self.group.done.is_set():
+            return self
+        return None if self.group.error is not None or self.row.key in self.group.taken else Known(self.row, None)
 
     def used_for(self, digest: bytes | None) -> bool:
         """Whether the key was used with the same content."""
@@ -138,7 +152,4 @@ class RecentWrites:
     def find(self, key: str) -> Known | None:
         """The event that used ``key`` since the oldest lookup began."""
         found = self._keys.get(key)
-        if found is None:
-            return None
-        row, group = found[1]
-        return Known(row, group if group is not None and not group.done.is_set() else None)
+        return None if found is None else found[1].by_now()

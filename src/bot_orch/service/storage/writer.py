@@ -14,11 +14,12 @@ import asyncio
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from time import perf_counter, thread_time
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from bot_orch.clock import Clock, ServiceTime
@@ -34,6 +35,7 @@ from bot_orch.service.storage.groups import EMPTY, Group, Known, Look, RecentWri
 from bot_orch.types import Decision, Outcome
 
 _log = logging.getLogger("bot_orch.writer")
+_NONE: Mapping[str, Known] = MappingProxyType({})
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _MANY_REFS = 10_000
@@ -241,7 +243,7 @@ class Writer:
                     continue
                 group = self._flying = self._line.popleft()
                 try:
-                    await self._write(group)
+                    await self._write_keyed(group)
                 except Exception as error:  # whatever storage raises: the group is refused, or found to be there
                     await self._recover(group, error)
                 else:
@@ -253,6 +255,25 @@ class Writer:
                     await self._recover(Group(), error)
             if self._closing:
                 return
+
+    async def _write_keyed(self, group: Group) -> None:
+        """Write a group; if the log has some of its keys already, those rows go without them, as any other row.
+
+        The request with such a key is answered with the event that has it. The other rows have nothing to do with it,
+        and the state, in which all are folded, is that of the log.
+        """
+        try:
+            await self._write(group)
+        except LogConflictError:
+            first, wanted = group.rows[0].seq, Wanted(tuple(group.keys))
+            await self._in_thread(self.log.rollback)
+            found = await self._in_thread(partial(self.log.look_up, wanted)) if group.keys else Found({}, {})
+            taken = [key for key, row in found.keys.items() if row.seq < first]
+            if not taken:
+                raise
+            _log.warning("a key was taken", extra={"fields": {"keys": len(taken)}})
+            group.leave_out(taken)
+            await self._write(group)
 
     async def _write(self, group: Group) -> None:
         if self._server is not None:
@@ -377,9 +398,11 @@ class Writer:
                 if self._server is None:
                     return self._seen(wanted, self.log.look_up(wanted))
                 with self._recent.lookup() as since:
+                    # what is committed while the server answers may be in neither the answer nor the line afterwards
+                    staged = {key: known for key in wanted.keys if (known := self.staged_as(key)) is not None}
                     found = await self._ask(wanted)
                     if not self._recent.touched(wanted.refs, since):
-                        return self._seen(wanted, found)
+                        return self._seen(wanted, found, staged)
 
     async def _ask(self, wanted: Wanted) -> Found:
         """Query the server, sharing one query with other waiting lookups."""
@@ -431,14 +454,14 @@ class Writer:
         if group is not None:
             await group.durable()
 
-    def _seen(self, wanted: Wanted, found: Found) -> Look:
+    def _seen(self, wanted: Wanted, found: Found, staged: Mapping[str, Known] = _NONE) -> Look:
         """Combine found and staged rows; the caller must not await before using the result."""
         for ref in wanted.refs:
             self._refs.pop(ref, None)
         keys: dict[str, Known | None] = {}
         for key in wanted.keys:
             row = found.keys.get(key)
-            known = self.staged_as(key) or self._recent.find(key)
+            known = self.staged_as(key) or self._recent.find(key) or (staged[key].by_now() if key in staged else None)
             keys[key] = known or (None if row is None else Known(row, None))
         return Look(keys, found.refs)
 
