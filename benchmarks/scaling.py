@@ -1,4 +1,4 @@
-"""What experiments cost beyond one machine: per round, per unit of work, and for a sweep of 10^9 rounds on N nodes.
+"""What experiments cost beyond one machine: per round, per unit of work, and for 10^9 rounds on N nodes.
 
 Cost per round is processor time of this process, so other work on the machine matters little. Rounds per second of a
 core are those of the processes that play them, on Ray and in a process pool, in the same run. Overhead per unit is
@@ -23,21 +23,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from _harness import Bench
 
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.matrix.npz import write_npz
+from bot_orch.lab.environments.stream import GivenAlignment, Stream
 from bot_orch.lab.harness.engines import Job, answer, ask, run_local, run_unit
 from bot_orch.lab.harness.engines_ray import run_ray
 from bot_orch.lab.harness.experiment import Unit
-from bot_orch.lab.sweep.run import run_cell
+from bot_orch.lab.harness.simulate import simulate
+from bot_orch.policies.registry import make_policy
+from bot_orch.rng import derive_keys, generator
 
 CORES_PER_NODE, NODES = 16, (1, 4, 16, 64, 256)
 ROUNDS, ROUNDS_PER_SEED = 1_000_000_000, 1000
 PROCESSES = 2
+MEANS = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
 NOTHING = "builtins:dict"  # a unit that hands its parameters back
 TIMED = "scaling:timed"
-CELL, REPLAY = "bot_orch.lab.sweep.run:run_cell", "bot_orch.lab.arena.run:run_one"
+CELL, REPLAY = "scaling:run_cell", "bot_orch.lab.arena.run:run_one"
 
 
 @dataclass(frozen=True)
@@ -49,23 +54,26 @@ class Costs:
     start_s: float  # Ray, and the first unit on a worker
 
 
-def cell(policy: str, environment: str, rounds: int, seeds: int) -> dict[str, Any]:
-    """A block of seeds of a sweep."""
-    return {
-        "policy": policy,
-        "policy_settings": {},
-        "environment": environment,
-        "environment_settings": {},
-        "rounds": rounds,
-        "lambda": 1.0,
-        "score_lambda": 1.0,
-        "seeds": [0, seeds],
-    }
+def cell(policy: str, rounds: int, seeds: int) -> dict[str, Any]:
+    """A block of seeds of a simulation."""
+    return {"policy": policy, "rounds": rounds, "lambda": 1.0, "seeds": [0, seeds]}
 
 
-def round_seconds(policy: str, environment: str, seeds: int, repeats: int) -> float:
+def run_cell(params: dict[str, Any]) -> dict[str, Any]:
+    """Simulate six Bernoulli agents; returns the mean reward per seed."""
+    seeds, rounds = range(*params["seeds"]), params["rounds"]
+    draws = [generator("scaling", seed).random((rounds, len(MEANS))) < MEANS for seed in seeds]
+    reward = np.stack(draws, axis=1).astype(float)
+    stream = Stream(reward, np.broadcast_to(0.0, reward.shape))
+    keys = derive_keys(["scaling-draw"], seeds)
+    source = GivenAlignment(stream.alignment)
+    trace = simulate(make_policy(params["policy"]), stream, keys, lambda_=params["lambda"], source=source)
+    return {"reward": trace.pick(reward).mean(axis=0).tolist()}
+
+
+def round_seconds(policy: str, seeds: int, repeats: int) -> float:
     """Processor time per round, making of the stream and scoring included; the best of several."""
-    params = cell(policy, environment, ROUNDS_PER_SEED, seeds)
+    params = cell(policy, ROUNDS_PER_SEED, seeds)
     run_cell({**params, "seeds": [0, 2]})
     times = []
     for _ in range(repeats):
@@ -77,7 +85,7 @@ def round_seconds(policy: str, environment: str, seeds: int, repeats: int) -> fl
 
 def empty_jobs(count: int) -> list[Job]:
     """Units that do nothing, with parameters of the usual size."""
-    params = cell("bot", "bernoulli", ROUNDS_PER_SEED, 500)
+    params = cell("bot", ROUNDS_PER_SEED, 500)
     return [(NOTHING, Unit(str(index), params)) for index in range(count)]
 
 
@@ -121,15 +129,14 @@ def ray_on_this_machine() -> Iterator[Any]:
 
 
 def throughput(run: Callable[[Sequence[Job]], object], units: int, seeds: int, repeats: int = 2) -> float:
-    """Rounds per second of a sweep once its workers are there: the time beyond that of one round per worker."""
-    job = "bot_orch.lab.sweep.run:run_cell"
+    """Rounds per second of simulations once its workers are there: the time beyond that of one round per worker."""
 
     def seconds(params: dict[str, Any], count: int) -> float:
         start = time.perf_counter()
-        run([(job, Unit(str(index), params)) for index in range(count)])
+        run([(CELL, Unit(str(index), params)) for index in range(count)])
         return time.perf_counter() - start
 
-    small, large = cell("bot", "bernoulli", 1, 1), cell("bot", "bernoulli", ROUNDS_PER_SEED, seeds)
+    small, large = cell("bot", 1, 1), cell("bot", ROUNDS_PER_SEED, seeds)
     seconds(small, PROCESSES)
     spent = min(seconds(large, units) - seconds(small, PROCESSES) for _ in range(repeats))
     return units * seeds * ROUNDS_PER_SEED / spent
@@ -150,15 +157,15 @@ def core_rate(run: Callable[[Sequence[Job]], Any], params: dict[str, Any], units
 
 
 def played(folder: Path, seeds: int) -> dict[str, dict[str, Any]]:
-    """Units of a sweep and of the arena with ``auto``: without features, and a replay with claims and costs."""
+    """Units of a simulation and of the arena with ``auto``: without features, and a replay with claims and costs."""
     path = folder / "gaming.npz"
     write_npz(path, gaming_matrix(GamingSettings(), 0))
     rounds = 500
     replay = {"path": str(path), "order": "shuffled", "policy": "auto", "signal": "log-uniform"}
     return {
-        "sweep": {
+        "simulation": {
             "run": CELL,
-            "unit": cell("auto", "bernoulli", ROUNDS_PER_SEED, seeds),
+            "unit": cell("auto", ROUNDS_PER_SEED, seeds),
             "small": {"rounds": 2, "seeds": [0, 2]},
             "rounds": ROUNDS_PER_SEED * seeds,
         },
@@ -207,10 +214,10 @@ def _span(seconds: float) -> str:
 def measure_rounds(bench: Bench, *, quick: bool) -> dict[str, float]:
     """Cost per round of several policies beside a uniformly random choice."""
     seeds, repeats = (100, 2) if quick else (500, 3)
-    base = round_seconds("random", "bernoulli", seeds, repeats)
+    base = round_seconds("random", seeds, repeats)
     found = {}
     for policy in ("bot", "ucb1", "linucb", "thompson-beta", "auto"):
-        found[policy] = round_seconds(policy, "bernoulli", min(seeds, 100) if policy == "auto" else seeds, repeats)
+        found[policy] = round_seconds(policy, min(seeds, 100) if policy == "auto" else seeds, repeats)
         bench.row(f"round of {policy} against random", found[policy] * 1e6, base * 1e6, higher_is_better=False)
     return found
 
@@ -236,7 +243,7 @@ def measure_units(bench: Bench, rates: Bench, *, quick: bool) -> tuple[float, fl
         bare = per_unit(lambda jobs: ray.get([remote.remote(ask(job)) for job in jobs]), count)[0]
         bench.row("unit on ray against bare Ray", wall * 1e6, bare * 1e6, higher_is_better=False, need=0.5)
         there, here = throughput(on_ray, units, seeds), throughput(local, units, seeds)
-        rates.row("sweep on ray against local", there, here, higher_is_better=True, need=0.7)
+        rates.row("simulation on ray against local", there, here, higher_is_better=True, need=0.7)
         with tempfile.TemporaryDirectory() as folder:
             for what, params in played(Path(folder), 64 if quick else 100).items():
                 on = [lambda jobs: run_ray(jobs, PROCESSES), lambda jobs: run_local(jobs, PROCESSES)]

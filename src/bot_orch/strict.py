@@ -1,6 +1,6 @@
 """Strict reader of configuration files: UTF-8 YAML or JSON, duplicate keys are errors, one-line error messages.
 
-The caller validates the contents (:mod:`bot_orch.service.config`, :mod:`bot_orch.lab.sweep.spec`).
+The caller validates the contents (:mod:`bot_orch.service.config`).
 """
 
 from __future__ import annotations

@@ -86,16 +86,6 @@ def test_same_bytes_as_the_local_engine(cluster, tmp_path, capfd):
     assert capfd.readouterr().err == "", "Ray keeps quiet"
 
 
-def test_a_sweep_gives_the_same_bytes(connected, tmp_path):
-    grid = {"policies": ["bot", "random"], "environments": ["bernoulli"], "lambda": [0, 1], "rounds": 50, "seeds": 6}
-    (tmp_path / "grid.json").write_text(json.dumps({**grid, "seeds_per_unit": 2}))
-    words = ["sweep", str(tmp_path / "grid.json"), "--quiet", "--jobs", "1"]
-    assert main([*words, "--out", str(tmp_path / "local")]) == 0
-    assert main([*words, "--out", str(tmp_path / "ray"), "--engine", "ray", "--address", connected]) == 0
-    for name in ("tables.csv", "summary.txt", "figures/sweep.png"):
-        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
-
-
 def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(connected, tmp_path, monkeypatch):
     notes = tmp_path / "notes"
     notes.mkdir()

@@ -73,11 +73,10 @@ def test_without_yaml_it_says_what_is_missing(monkeypatch):
         parse_yaml("a: 1", "f")
 
 
-@pytest.mark.parametrize("command", [("validate",), ("sweep", "--dry-run")])
 @pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3", "a: 1\nb: [", "x: 2024-13-45", "a: 1\nb: \x07"])
-def test_every_command_reads_with_it(command, text, tmp_path, capsys):
+def test_the_command_line_reads_with_it(text, tmp_path, capsys):
     (tmp_path / "c.yaml").write_text(text)
-    assert main([*command, str(tmp_path / "c.yaml")]) == 2
+    assert main(["validate", str(tmp_path / "c.yaml")]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     with pytest.raises(InvalidInputError) as caught:
         parse_yaml(text, "c.yaml")

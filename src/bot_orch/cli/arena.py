@@ -8,6 +8,7 @@ import math
 import sys
 import textwrap
 from pathlib import Path
+from typing import Literal
 
 from bot_orch.cli._options import add_run_options, check_counts
 from bot_orch.cli._terminal import ProgressBar
@@ -33,6 +34,7 @@ examples:
   bot-orch arena evaluations.csv --policies auto --cost-weight 20 --out out/weighed
   bot-orch arena --list-policies
   bot-orch arena my-matrix.npz --policies linucb thompson-beta --seeds 10 --out out/mine
+  bot-orch arena my-matrix.npz --policies bot thompson-beta --lambda 0 1 3 --out out/lambdas
   bot-orch arena my-matrix.npz --policies auto --latency-target 5 --cost-weight 10 --out out/prompt
   bot-orch arena my-matrix.npz --policies auto --budget 0.0005 --out out/budget
   bot-orch arena my-matrix.npz --policies auto vw-regcb --conditions delayed dead-agent --out out/conditions
@@ -43,6 +45,14 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="matrices (default: the data folder)")
     parser.add_argument("--policies", nargs="+", metavar="NAME", help="names, or ours, peers, all (default: ours)")
+    parser.add_argument(
+        "--lambda",
+        dest="lambdas",
+        nargs="+",
+        default=[],
+        metavar="L",
+        help="weights of alignment, or auto: each policy that uses alignment once with each, as bot@1",
+    )
     parser.add_argument("--seeds", type=int, default=20, metavar="N", help="number of seeds (default: 20)")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default: every task once)")
     parser.add_argument("--at-most", type=int, metavar="N", help="no more rounds than this on larger sets")
@@ -112,7 +122,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.lab.arena.conditions import find_conditions
-    from bot_orch.lab.arena.registry import find_entrants
+    from bot_orch.lab.arena.registry import find_entrants, with_lambdas
     from bot_orch.lab.arena.run import ArenaPlan, can_draw, run_arena
 
     if arguments.list_policies:
@@ -128,7 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--cost-weight", f"is {arguments.cost_weight}", "pass a number, 0 or more")
     if arguments.budget is not None and not 0.0 < arguments.budget < math.inf:
         raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
-    entrants = find_entrants(_names(arguments.policies))  # first: reports a path among the policies
+    # first: reports a path among the policies
+    entrants = with_lambdas(find_entrants(_names(arguments.policies)), [_lambda(word) for word in arguments.lambdas])
     paths = _found(arguments.paths)
     if arguments.attempts > 1 and _looks_at_answers(arguments, paths):
         return _run_answers(arguments, paths)
@@ -182,7 +193,11 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
     from bot_orch.lab.arena.answers import run_answers
 
     given = {"--policies": arguments.policies, "--budget": arguments.budget, "--conditions": arguments.conditions}
-    given |= {"--latency-target": arguments.latency_target, "--baseline": arguments.baseline}
+    given |= {
+        "--lambda": arguments.lambdas,
+        "--latency-target": arguments.latency_target,
+        "--baseline": arguments.baseline,
+    }
     for name, value in given.items():
         if value:
             raise InvalidInputError(name, "has no effect on rounds that look at answers", "leave it out")
@@ -200,6 +215,19 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
     )
     print(f"table:   {table}")  # noqa: T201
     return 0
+
+
+def _lambda(given: str) -> float | Literal["auto"]:
+    """A weight of alignment, or ``auto``."""
+    if given == "auto":
+        return "auto"
+    try:
+        value = float(given)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise InvalidInputError("--lambda", f"is {given!r}", "pass numbers, 0 or more, or auto")
+    return value
 
 
 def _price(given: str) -> tuple[str, float]:
@@ -264,6 +292,7 @@ def _list() -> int:
 def _command(arguments: argparse.Namespace) -> str:
     words = ["bot-orch arena", *(path.name for path in arguments.paths)]
     words += ["--policies", *arguments.policies] if arguments.policies else []
+    words += ["--lambda", *arguments.lambdas] if arguments.lambdas else []
     words += ["--seeds", str(arguments.seeds), "--order", arguments.order]
     words += ["--rounds", str(arguments.rounds)] if arguments.rounds else []
     words += ["--at-most", str(arguments.at_most)] if arguments.at_most else []

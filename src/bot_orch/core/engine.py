@@ -1,6 +1,6 @@
 """The engine: decision and learning steps, for one live router or for a batch of seeds.
 
-The library, the arena, sweeps, the paper's experiments, off-policy evaluation and the service all use it. State is a
+The library, the arena, the paper's experiments, off-policy evaluation and the service all use it. State is a
 dictionary of named arrays (*parts*) with leading batch dimensions; the engine itself holds only settings.
 
 A decision is *prepared* (without side effects), optionally recorded, then *committed*; its outcome is *learned* later.

@@ -1,1 +1,1 @@
-"""The laboratory: environments, the harness that runs experiments, the paper, the arena, sweeps, budgets."""
+"""The laboratory: environments, the harness that runs experiments, the paper, the arena."""

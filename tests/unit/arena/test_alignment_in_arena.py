@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bot_orch.arrays import Bools, Floats
+from bot_orch.cli import main
 from bot_orch.core.alignment import Alignment
 from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
+from bot_orch.lab.environments.matrix.npz import write_npz
 from bot_orch.lab.environments.replay.bandit import Replay, RoundContext, RoundOutcome
 from bot_orch.lab.harness.players import PolicyPlayer, ReplayTrace, alignment_for, play
 from bot_orch.lab.harness.replay_metrics import chosen, score
@@ -210,3 +214,16 @@ def test_nothing_is_compared_where_lambda_is_zero() -> None:
     setup = _replay(_timed(), latency_target_s=1.0).setup
     assert PolicyPlayer(Auto(), setup, 0.0).engine.alignment is None
     assert PolicyPlayer(Auto(), setup, "auto").engine.alignment is not None
+
+
+def test_a_policy_plays_once_with_every_lambda(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_npz(tmp_path / "set.npz", gaming_matrix(GamingSettings(tasks=120), seed=0))
+    words = ["arena", str(tmp_path / "set.npz"), "--seeds", "3", "--quiet", "--out", str(tmp_path / "out")]
+    assert main([*words, "--policies", "bot", "linucb-tuned", "--lambda", "0", "1", "auto"]) == 0
+    lines = [line.split(",") for line in (tmp_path / "out" / "arena.csv").read_text().splitlines()]
+    found = {line[2]: float(line[4]) for line in lines if line[3] == "true_reward"}
+    assert {"bot@0", "bot@1", "bot@auto", "linucb-tuned"} <= set(found), "a policy without alignment plays once"
+    assert found["bot@1"] > found["bot@0"] + 0.1, "cheats are found out"
+    for given, said in (("-1", "--lambda: is '-1'"), ("1", "--lambda: changes none of the policies")):
+        assert main([*words, "--policies", "random", "--lambda", given]) == 2
+        assert said in capsys.readouterr().err

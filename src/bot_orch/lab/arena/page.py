@@ -26,7 +26,7 @@ from bot_orch.lab.arena.league import (
     without_conditions,
 )
 from bot_orch.lab.arena.plots import draw_curves, draw_league, draw_plane, draw_set, has_plane
-from bot_orch.lab.arena.registry import BASELINES, discover_entrants
+from bot_orch.lab.arena.registry import BASELINES, discover_entrants, entrant
 from bot_orch.lab.arena.verdict import ArenaVerdict, GainInterval
 from bot_orch.lab.harness.figures import save_figure
 from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page, machine_facts, scroll_box
@@ -145,10 +145,10 @@ def _plane(results: Results, dataset: str, order: str, *, index: int, draw: _Dra
 
 
 def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:
-    entrants, several = discover_entrants(), any(s.sets > 1 for s in standings)
+    known, several = discover_entrants(), any(s.sets > 1 for s in standings)
     lines = []
     for place, s in enumerate(standings, 1):
-        about = escape(entrants[s.policy].about) if s.policy in entrants else ""
+        about = escape(entrant(s.policy).about) if s.policy.partition("@")[0] in known else ""
         lines.append(
             f"<tr><td>{place}</td><th style=text-align:left>{escape(s.policy)}</th><td>{kinds[s.policy]}</td>"
             f"<td>{s.mean:.3f} ± {s.error:.3f}</td>"

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
+from bot_orch.core.settings import Lambda
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.lab.harness.players import Player, PolicyPlayer
@@ -86,13 +87,39 @@ def find_entrants(names: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
+def with_lambdas(names: Sequence[str], lambdas: Sequence[Lambda]) -> list[str]:
+    """Every policy that takes alignment into account once per lambda, as ``bot@1``; the others once.
+
+    Examples
+    --------
+    >>> with_lambdas(["bot", "random"], [0.0, 2.0])
+    ['bot@0', 'bot@2', 'random']
+    """
+    policies = available_policies()
+    aligned = {name for name in names if name in policies and policies[name].uses_alignment}
+    if lambdas and not aligned:
+        raise InvalidInputError("--lambda", "changes none of the policies", "name one such as auto, bot or ucb1")
+    words = [value if isinstance(value, str) else f"{value:g}" for value in lambdas]
+    return [each for n in names for each in ([f"{n}@{word}" for word in words] if words and n in aligned else [n])]
+
+
+def entrant(name: str) -> Entrant:
+    """The entrant of that name, which may end with a lambda, as in ``bot@1``."""
+    base, at, word = name.rpartition("@")
+    known = discover_entrants()
+    if not at:
+        return known[name]
+    lambda_: Lambda = "auto" if word == "auto" else float(word)
+    return Entrant(name, f"{base} with lambda {word}", partial(_plain, base, lambda_=lambda_), default=False)
+
+
 def _summary(policy: type[Policy]) -> str:
     """First line of the docstring, without its reference."""
     return (inspect.getdoc(policy) or "with its default settings").partition("\n")[0].removesuffix(" [1]_.")
 
 
-def _plain(name: str, setup: Setup) -> Player:
-    return PolicyPlayer(make_policy(name), setup)
+def _plain(name: str, setup: Setup, lambda_: Lambda = 0.0) -> Player:
+    return PolicyPlayer(make_policy(name), setup, lambda_)
 
 
 @lru_cache(maxsize=1)

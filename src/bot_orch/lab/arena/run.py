@@ -25,6 +25,7 @@ from bot_orch.lab.arena.registry import (
     NOW,
     Entrant,
     discover_entrants,
+    entrant,
     find_entrants,
 )
 from bot_orch.lab.arena.verdict import verdicts, write_verdicts
@@ -210,8 +211,8 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         rounds = rounds_under(condition, unit["rounds"], rounds)
         under = staged(matrix, condition, unit["order"], rounds=rounds, seeds=unit["seeds"], **options)
         if name not in BASELINES and name not in BUDGET_BASELINES:
-            entrant = discover_entrants()[name]
-            return {**score_staged(entrant.build, under, CONDITIONS[condition].attack), "kind": entrant.kind}
+            found = score_staged(entrant(name).build, under, CONDITIONS[condition].attack)
+            return {**found, "kind": entrant(name).kind}
         replay = under.scored()
     if name == NOW:
         agent, why = current_agent(matrix, unit.get("baseline"))
@@ -230,19 +231,19 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         if name == BEST_SINGLE and condition == PLAIN and not unit.keys() & {"attempts", "budget_usd"}:
             found["warm"] = warm_start(replay)
         return {**found, "kind": "baseline", **(agents_on_plane(replay) if name == "random" else {})}
-    entrant = discover_entrants()[name]
+    playing = entrant(name)
     if unit.get("attempts", 1) > 1:
-        return {**_attempted(unit, replay, entrant), "kind": entrant.kind}
-    player = entrant.build(replay.setup)
+        return {**_attempted(unit, replay, playing), "kind": playing.kind}
+    player = playing.build(replay.setup)
     trace = play(player, replay)
     found = scored(replay, chosen(replay, trace.agent), feature_time=player.uses_features)
-    return {**found, "kind": entrant.kind}
+    return {**found, "kind": playing.kind}
 
 
-def _attempted(unit: Mapping[str, Any], replay: Replay, entrant: Entrant) -> dict[str, Any]:
+def _attempted(unit: Mapping[str, Any], replay: Replay, playing: Entrant) -> dict[str, Any]:
     """Score rounds with several attempts; shares count first attempts. No verdict: its sums assume one attempt."""
     settings = {"signal": unit["signal"]}
-    trace = play_attempts_of(replay, entrant.build, unit["attempts"], rule=unit["patience"], settings=settings)
+    trace = play_attempts_of(replay, playing.build, unit["attempts"], rule=unit["patience"], settings=settings)
     return score(replay, chosen(replay, trace.agent), own=attempt_readers(replay, trace))
 
 
@@ -284,9 +285,8 @@ def _preflight(plan: ArenaPlan) -> None:
     for path in plan.paths if plan.attempts > 1 else ():
         _check_attempts(plan, load_matrix(path))
     setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]), inputs=1)
-    entrants = discover_entrants()
     for name in plan.entrants:
-        entrants[name].build(setup)
+        entrant(name).build(setup)
 
 
 def _options_without_effect(plan: ArenaPlan) -> list[str]:

@@ -1,1 +1,0 @@
-"""Sweeps: a user's grid of policies, environments, lambdas and rounds."""
