@@ -1,7 +1,7 @@
 """Serve bot-orch.yaml and send traffic to watch on the dashboard: ``python examples/demo/traffic.py``, until Ctrl-C.
 
 A routine task is decided by the service, done here and reported, as an application does it with agents of its own.
-Every few seconds a task for a person comes, with drafts of two agents.
+Every few seconds a task for a person comes.
 """
 
 import argparse
@@ -60,10 +60,9 @@ def routine(number: int, connection: http.client.HTTPConnection, draw: random.Ra
 
 
 def review(number: int, connection: http.client.HTTPConnection) -> None:
-    """Submit a task for a person, with drafts of two agents; every third task hides them (blind)."""
+    """Submit a task for a person."""
     task = {"id": f"review-{number}", "kind": "review", "text": REVIEWS[number % len(REVIEWS)], "reference": GOOD}
-    params = {"draft_agents": ["steady", "flatterer"], "blind": number % 3 == 1}
-    post(connection, "/v1/tasks", {"task": task, "eligible": ["person"], "params": params, "background": True})
+    post(connection, "/v1/tasks", {"task": task, "eligible": ["person"], "background": True})
 
 
 def post(connection: http.client.HTTPConnection, path: str, body: object) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A service with a person, two agents and short undo windows, for a browser."""
+"""A service with a person and two agents, for a browser."""
 
 import json
 import shutil
@@ -6,7 +6,6 @@ import shutil
 from service_running import Running, until
 
 from bot_orch.service.config import parse_config
-from bot_orch.service.queue.rules import QueueSettings
 
 ARGUMENTS = [
     "--headless",
@@ -38,7 +37,6 @@ def serve(database, label="good", answer_within_s=600.0, token=""):
     if token:
         document["tokens"] = [{"name": "ada", "scopes": ["queue", "decide"], "env": "TOKEN"}]
     running = Running(parse_config(json.dumps(document)), environment={"TOKEN": token})
-    running.runtime.queue.settings = QueueSettings(lease_s=60.0, undo_s=1.5)
     running.url = f"http://127.0.0.1:{running.port}"
     return running
 
@@ -95,9 +93,9 @@ def serve_priced(database, dear_usd=0.02):
     return running
 
 
-def submit(running, text="Is it?", **params):
+def submit(running, text="Is it?"):
     body = {"task": {"id": "t", "kind": "review", "text": text}, "eligible": ["person"], "background": True}
-    task = running.post("/v1/tasks", {**body, "params": params}).json()["id"]
+    task = running.post("/v1/tasks", body).json()["id"]
     until(lambda: any(t["text"] == text for t in running.get("/v1/queue").json()["tickets"]))
     return task
 

@@ -100,16 +100,17 @@ def shoot(browser, url):
     go(page, f"{url}/queue")
     page.keyboard.press("n")  # one to have something closed
     page.wait_for_selector("text=Yours to answer")
-    page.keyboard.press("1")
+    page.fill("textarea", "Refund it: she could not have asked in time.")
+    page.click("[data-submit]")
     page.wait_for_selector("text=by you")
-    page.wait_for_timeout(13_000)  # final, and a newer task has come
+    page.wait_for_timeout(13_000)  # a newer task has come
     go(page, f"{url}/queue")
-    page.click(".ticket:has-text('2 drafts') >> nth=-1")
+    page.click(".ticket.open >> nth=-1")
     page.wait_for_selector("text=Why a person")
     page.keyboard.press("c")
     page.wait_for_selector("text=Yours to answer")
     page.keyboard.press("a")
-    page.keyboard.type("The first: the references are newer, and both drafts agree.")
+    page.keyboard.type("Yes, and say so in the record.")
     page.screenshot(path=OUT / "queue-ticket.png")
     go(page, f"{url}/queue")
     page.screenshot(path=OUT / "queue.png")

@@ -175,8 +175,7 @@ def test_without_the_fence_it_acknowledges_what_the_next_owner_does_not_know(tmp
 
 SLOW = TEXT.replace(
     "agents: [{{id: a, kind: simulated}}, {{id: b, kind: simulated}}]",
-    """queue: {{lease_s: 4.0, undo_s: 0.05}}
-agents:
+    """agents:
   - {{id: a, kind: simulated, settings: {{median_s: 3.0, sigma: 0}}}}
   - {{id: person, kind: human, settings: {{answer_within_s: 60}}, price: {{per_call_usd: 2.0}}}}""",
 ).replace("router: {{policy: bot}}\n", "router: {{policy: bot, success_reward: 1.0}}\n", 1)
@@ -238,7 +237,7 @@ def test_rounds_and_tickets_of_a_frozen_owner_go_on_once(tmp_path, database):
     assert len(learned) == learned.total() == 3
     assert [event.cost_usd for event in events_of(database, AttemptEnded) if event.agent == "person"] == [2.0]
     topics = Counter(event.topic for event in events_of(database, Noted))
-    assert topics["queue.opened"] == topics["queue.sealed"] == 1
+    assert topics["queue.opened"] == topics["queue.answered"] == 1
     assert not {"queue.expired", "queue.withdrawn"} & set(topics), topics
 
 

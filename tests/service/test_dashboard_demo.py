@@ -42,4 +42,4 @@ def _when_busy(port):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/queue", timeout=PATIENCE_S) as answer:
         tickets = json.load(answer)["tickets"]
     learned = sum(row[-1] is not None for row in live["charts"]["reward"]) >= 3
-    return live if learned and tickets and tickets[0]["drafts"] else None
+    return live if learned and tickets else None

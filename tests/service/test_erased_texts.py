@@ -12,7 +12,7 @@ from bot_orch.log.stores.open import open_file
 from bot_orch.log.verification import replay
 
 PERSON = "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
-TEXT = (BASE + PERSON).replace("seed: 5,", "seed: 5, success_reward: 1.0,") + "queue: {{undo_s: 0}}\n"
+TEXT = (BASE + PERSON).replace("seed: 5,", "seed: 5, success_reward: 1.0,")
 DAY_S = 86_400
 OLD = ("OLD-INPUT", "TICKET-INPUT", "TICKET-ANSWER", "NEW-INPUT")
 

@@ -25,7 +25,7 @@ def test_a_trusted_judge_tells_the_truth(start):
 
 
 def test_people_tell_the_truth(start):
-    more = "queue: {undo_s: 0}\naudit: {rate: 1.0, by: human}"
+    more = "audit: {rate: 1.0, by: human}"
     service = start(configured(python(), more=more))
     made = decision_of(chat(service, "long"))
     judged(service, made)

@@ -6,7 +6,6 @@ from service_running import until
 
 from bot_orch.core.events import DecisionMade, TaskEnded, TaskSubmitted
 from bot_orch.log.log import Row
-from bot_orch.service.queue.state import _CHANGES, Topic
 from bot_orch.service.reports import ReportSource, feedback_id
 from bot_orch.service.work import BackgroundTasks
 
@@ -83,8 +82,3 @@ def test_ids_of_reports_are_those_of_earlier_logs(start):
     decision_id = service.post("/v1/decisions").json()["id"]
     report = service.post("/v1/feedback", {"decision_id": decision_id, "reward": 1.0}).json()
     assert report["id"].startswith("auto-") and len(report["id"]) == 5 + 32
-
-
-def test_every_topic_of_the_queue_changes_something():
-    assert {*_CHANGES, Topic.OPENED} == set(Topic)
-    assert all(topic.value == f"queue.{topic.short}" for topic in Topic)

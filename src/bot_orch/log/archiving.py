@@ -26,7 +26,7 @@ from bot_orch.log.stores.sqlite.log import SqliteLog
 BUSY = 75
 """Exit status of the process while another one moves events of the log."""
 
-_CLOSING = frozenset({"queue.sealed", "queue.expired", "queue.withdrawn"})
+_CLOSING = frozenset({"queue.answered", "queue.expired", "queue.withdrawn"})
 _ROWS, _BATCH = 32_768, 4096  # of a file; removed at once
 _NICE = 10
 

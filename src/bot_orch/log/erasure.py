@@ -33,8 +33,8 @@ from bot_orch.log.stores.postgres.rewrite import removal, rewrite
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
 _QUEUE = "queue."
-_CLOSING, _REOPENING = frozenset({"queue.sealed", "queue.expired", "queue.withdrawn"}), "queue.adopted"
-_WRITTEN = {"queue.opened": ("text", "drafts"), "queue.drafted": ("text",), "queue.answered": ("text", "reason")}
+_CLOSING = frozenset({"queue.answered", "queue.expired", "queue.withdrawn"})
+_WRITTEN = {"queue.opened": ("text",), "queue.answered": ("text", "reason")}
 _SESSION = "session.decision"
 _SAID = frozenset({"id", "reasons"})  # of notes about answers: the id that the provider gave, messages of checks
 _HELD = {
@@ -82,8 +82,6 @@ def _note_text(index: _TextIndex, event: Event) -> None:
             index.tickets[event.ref] = (str(event.data.get("task_id", "")), str(event.data.get("decision_id", "")))
         if event.topic in _CLOSING:
             index.closed.add(event.ref)
-        elif event.topic == _REOPENING:
-            index.closed.discard(event.ref)
 
 
 def _without_text(event: Event, index: _TextIndex, wanted: Set[str] | None = None) -> bytes | None:
@@ -99,9 +97,8 @@ def _without_text(event: Event, index: _TextIndex, wanted: Set[str] | None = Non
     of = index.tickets.get(event.ref, ("", ""))
     if (of[0] and of[0] not in index.ended) or (wanted is not None and wanted.isdisjoint((*of, event.ref))):
         return None
-    written = {name: event.data[name] for name in _WRITTEN[event.topic] if event.data.get(name)}
-    emptied = {name: [] if isinstance(value, list) else "" for name, value in written.items()}
-    return encode_event(replace(event, data={**event.data, **emptied})) if written else None
+    written = [name for name in _WRITTEN[event.topic] if event.data.get(name)]
+    return encode_event(replace(event, data={**event.data, **dict.fromkeys(written, "")})) if written else None
 
 
 def erase_texts(path: str | Path, before_us: int) -> int:

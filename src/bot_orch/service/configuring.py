@@ -39,7 +39,6 @@ _log = logging.getLogger("bot_orch.config")
 FIXED = (
     "database",
     "listen",
-    "queue",
     "limits",
     "retention",
     "cluster",
@@ -48,7 +47,7 @@ FIXED = (
 )  # read once, at the start
 _LIVE = ("agents", "router", "judges", "audit", "passthrough", "tokens", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is usually the same for all routers
-_OF_ITS_OWN = ("database", "queue", "access_log")  # fixed at the start, but not the same for all routers
+_OF_ITS_OWN = ("database", "access_log")  # fixed at the start, but not the same for all routers
 _LOOK_S, _AGAIN_S = 0.05, 5.0
 
 

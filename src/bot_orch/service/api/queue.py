@@ -6,23 +6,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from bot_orch.core.events import Noted
 from bot_orch.service.api.bodies import RequestBody
 from bot_orch.service.problems import Reply, json_reply
-from bot_orch.service.queue.actions import (
-    Action,
-    find_ticket,
-    perform,
-    queue_of,
-    queue_problem,
-    show_ticket,
-    show_tickets,
-)
-from bot_orch.service.queue.rules import Person, PersonReply, QueueError, person
-from bot_orch.service.queue.views import QueueView, TicketView
+from bot_orch.service.queue.service import queue_of
+from bot_orch.service.queue.tickets import Given, Person, answer, claim, claim_next, person, release
+from bot_orch.service.queue.views import QueueView, TicketView, show_ticket, show_tickets
 from bot_orch.service.web.endpoint import Handler, Request, RouteSpec
 
 Text = Annotated[str, Meta(max_length=200_000)]
-Index = Annotated[int, Meta(ge=0, le=1000)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
 
@@ -33,61 +25,50 @@ class ClaimBody(RequestBody, frozen=True, kw_only=True):
 
 
 class AnswerBody(RequestBody, frozen=True, kw_only=True):
-    """What to answer: accept or edit a draft, answer in one's own words, reject with a reason."""
+    """What to answer, or why to reject the task."""
 
-    action: Literal["accept", "edit", "answer", "reject"] = "answer"
+    action: Literal["answer", "reject"] = "answer"
     text: Text = ""
     reason: Text = ""
-    draft: Index | None = None
     claim: Count | None = None
-
-
-class DraftBody(RequestBody, frozen=True, kw_only=True):
-    """An answer proposed by another agent."""
-
-    agent: Annotated[str, Meta(min_length=1, max_length=256)]
-    text: Text
 
 
 class Nothing(RequestBody, frozen=True, kw_only=True):
     """An empty object."""
 
 
-async def listing(request: Request) -> Reply:
-    """``GET /v1/queue``."""
-    now_us, tickets = await show_tickets(queue_of(request.runtime), _who(request))
-    return json_reply(QueueView(now_us=now_us, tickets=tickets))
+async def _list(request: Request) -> Reply:
+    return json_reply(await show_tickets(queue_of(request.runtime), _who(request)))
 
 
-async def show(request: Request) -> Reply:
-    """``GET /v1/queue/{id}``."""
+async def _show(request: Request) -> Reply:
     return json_reply(await show_ticket(queue_of(request.runtime), request.params["id"], _who(request)))
 
 
-def acting(action: Action) -> Handler:
-    """``POST /v1/queue/{id}/...``: the handler of an action; the most urgent ticket has no id."""
-
-    async def act(request: Request) -> Reply:
-        queue, who, body = queue_of(request.runtime), _who(request), request.body
-        reply, number = None, getattr(body, "claim", None)
-        if isinstance(body, AnswerBody):
-            reply = PersonReply(body.action, body.text, body.reason, draft=body.draft)
-        named = request.params.get("id", "")
-        ticket_id = await perform(queue, action, named, who=who, number=number, reply=reply)
-        return json_reply(await show_ticket(queue, ticket_id, who))
-
-    return act
+async def _next(request: Request) -> Reply:
+    queue = queue_of(request.runtime)
+    return await _act(request, claim_next(queue.state, _who(request), queue.now_us()))
 
 
-async def draft(request: Request) -> Reply:
-    """``POST /v1/queue/{id}/drafts``."""
+async def _claim(request: Request) -> Reply:
+    queue, now_us = queue_of(request.runtime), queue_of(request.runtime).now_us()
+    return await _act(request, claim(queue.state, request.params["id"], _who(request), now_us, request.body.claim))
+
+
+async def _release(request: Request) -> Reply:
+    queue, now_us = queue_of(request.runtime), queue_of(request.runtime).now_us()
+    return await _act(request, release(queue.state, request.params["id"], _who(request), now_us, request.body.claim))
+
+
+async def _answer(request: Request) -> Reply:
     queue, body = queue_of(request.runtime), request.body
-    ticket = find_ticket(queue, request.params["id"])
-    try:
-        await queue.add_draft(ticket.id, body.agent, body.text)
-    except QueueError as error:
-        raise queue_problem(error) from error
-    return json_reply(await show_ticket(queue, ticket.id, _who(request)))
+    given = Given(body.action, body.text, body.reason, request.caller.name)
+    return await _act(request, answer(queue.state, request.params["id"], given, queue.now_us(), body.claim))
+
+
+async def _act(request: Request, note: Noted) -> Reply:
+    queue = queue_of(request.runtime)
+    return json_reply(await show_ticket(queue, (await queue.act(note)).id, _who(request)))
 
 
 def _who(request: Request) -> Person:
@@ -106,14 +87,10 @@ def _acts(path: str, handler: Handler, summary: str, *, body: type[RequestBody] 
 
 
 QUEUE_ROUTES: tuple[RouteSpec, ...] = (
-    RouteSpec("GET", "/v1/queue", listing, scope="queue", summary="What waits for a person", answer=QueueView),
-    _acts("/v1/queue/claim", acting(Action.NEXT), "Take the most urgent"),
-    RouteSpec("GET", _ONE, show, scope="queue", summary="One ticket", answer=TicketView, statuses=(200, 404)),
-    _acts(f"{_ONE}/claim", acting(Action.CLAIM), "Take it"),
-    _acts(f"{_ONE}/renew", acting(Action.RENEW), "Hold it longer", body=ClaimBody),
-    _acts(f"{_ONE}/release", acting(Action.RELEASE), "Give it back", body=ClaimBody),
-    _acts(f"{_ONE}/skip", acting(Action.SKIP), "Leave it to others", body=ClaimBody),
-    _acts(f"{_ONE}/answer", acting(Action.ANSWER), "Answer or reject it", body=AnswerBody),
-    _acts(f"{_ONE}/undo", acting(Action.UNDO), "Take the answer back"),
-    _acts(f"{_ONE}/drafts", draft, "Add a draft", body=DraftBody),
+    RouteSpec("GET", "/v1/queue", _list, scope="queue", summary="What waits for a person", answer=QueueView),
+    _acts("/v1/queue/claim", _next, "Take the most urgent"),
+    RouteSpec("GET", _ONE, _show, scope="queue", summary="One ticket", answer=TicketView, statuses=(200, 404)),
+    _acts(f"{_ONE}/claim", _claim, "Take it; with the claim held, hold it longer", body=ClaimBody),
+    _acts(f"{_ONE}/release", _release, "Give it back", body=ClaimBody),
+    _acts(f"{_ONE}/answer", _answer, "Answer or reject it", body=AnswerBody),
 )

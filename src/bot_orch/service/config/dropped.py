@@ -31,6 +31,7 @@ _INSTEAD = {
     "router.hold": "remove it; checks look at answers that are not streamed",
     "router.max_calls": "set attempts; a round makes one call more than agents may be asked",
     "router.mode": "write router.observe: {baseline: ..., usd_per_day: ...} to observe, and nothing to serve",
+    "queue": "remove it: a claim lasts 5 minutes unless it is renewed, and an answer is final",
     "router.pass_on": "remove it: content filters are passed on, long contexts unless another agent has a longer one",
     "router.shadow": "write router.observe: {baseline: ..., usd_per_day: ...}; every answer is judged by itself",
     "tenants": "remove it; run one service for each application, each with its own file and log",

@@ -27,7 +27,6 @@ __all__ = [
     "ListenConfig",
     "ObserveConfig",
     "PassthroughConfig",
-    "QueueConfig",
     "RetentionConfig",
     "RouterConfig",
     "RouterPartConfig",
@@ -300,14 +299,6 @@ class AuditConfig(_Part, frozen=True, kw_only=True):
     by: Annotated[str, _is("Who tells it: `human`, `caller` or the name of a judge.")] = "human"
 
 
-class QueueConfig(_Part, frozen=True, kw_only=True):
-    """The queue of people."""
-
-    lease_s: Annotated[float, _is("Seconds of a claim.", 1)] = 300.0
-    undo_s: Annotated[float, _is("Seconds to undo an answer.", 0, 3600)] = 8.0
-    blind: Annotated[bool, _is("Whether drafts are hidden.")] = False
-
-
 class LimitsConfig(_Part, frozen=True, kw_only=True):
     """Limits on requests and connections, and on what the service keeps in memory."""
 
@@ -373,7 +364,6 @@ class RouterPartConfig(_Part, frozen=True, kw_only=True):
     agents: Annotated[tuple[AgentConfig, ...], _is("Its agents.")]
     database: Annotated[str | None, _is("Its log.")] = None
     router: Annotated[RouterConfig, _is("How its agents are chosen.")] = RouterConfig()
-    queue: Annotated[QueueConfig | None, _is("Its queue.")] = None
     judges: Annotated[tuple[JudgeConfig, ...] | None, _is("Its judges.")] = None
     audit: Annotated[AuditConfig | None, _is("Its audits.")] = None
 
@@ -413,7 +403,6 @@ class Config(_Part, frozen=True, kw_only=True):
     judges: Annotated[tuple[JudgeConfig, ...], _is("Judges of answers, the highest rank first.")] = ()
     audit: Annotated[AuditConfig | None, _is("Audits of judges.")] = None
     passthrough: Annotated[PassthroughConfig | None, _is("Paths that go unchanged to one agent.")] = None
-    queue: Annotated[QueueConfig, _is("The queue of people.")] = QueueConfig()
     limits: Annotated[LimitsConfig, _is("Limits of the service.")] = LimitsConfig()
     retention: Annotated[RetentionConfig, _is("What becomes of old events.")] = RetentionConfig()
     cluster: Annotated[ClusterConfig, _is("Processes on PostgreSQL.")] = ClusterConfig()
@@ -438,7 +427,6 @@ class Config(_Part, frozen=True, kw_only=True):
                 name=name,
                 agents=part.agents,
                 router=part.router,
-                queue=part.queue or self.queue,
                 judges=self.judges if part.judges is None else part.judges,
                 audit=part.audit or (self.audit if part.judges is None else None),
                 database=part.database or _database_beside(self.database, name),

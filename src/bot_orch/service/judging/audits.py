@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from bot_orch.agents.base import CallRequest
+from bot_orch.agents.base import CallFailure, CallRequest
 from bot_orch.agents.endings import Ending
 from bot_orch.core.events import DecisionMade, FeedbackGiven
 from bot_orch.service.judges.answer import AnswerGiven
@@ -19,10 +19,9 @@ _log = logging.getLogger("bot_orch.judges")
 PREFIX = "audit-"
 _ANSWER_WITHIN_S = 86_400.0
 _TEXT = (
-    "Audit. How good is this answer, from 0 (worthless) to 10 (perfect)? Write a number, or accept one of the drafts; "
+    "Audit. How good is this answer, from 0 (worthless) to 10 (perfect)? Write a number; "
     "reject it if you cannot tell.\n\n--- request ---\n{question}\n\n--- answer ---\n{answer}"
 )
-_DRAFTS = ({"agent": "right", "text": "10"}, {"agent": "partly", "text": "5"}, {"agent": "wrong", "text": "0"})
 _MOST_CHARACTERS = 20_000
 
 
@@ -44,31 +43,31 @@ class HumanAudits:
         if queue is None or audit is None:
             return
         text = _TEXT.format(question=answer.question[-_MOST_CHARACTERS:], answer=answer.text[:_MOST_CHARACTERS])
-        params = {"drafts": list(_DRAFTS), "blind": False}
-        call = CallRequest(f"{PREFIX}{answer.decision_id}", text, params=params)
-        ticket = await queue.enqueue(call, _ANSWER_WITHIN_S)
-        await self._wait(ticket, answer, _ANSWER_WITHIN_S)
+        ticket = await queue.enqueue(CallRequest(f"{PREFIX}{answer.decision_id}", text), _ANSWER_WITHIN_S)
+        await self._wait(ticket, answer)
 
     async def resume(self, start: Callable[[str, Awaitable[None]], None]) -> None:
         """After a restart, wait for open tickets again, and log scores that were given but not logged."""
         queue = self._runtime.queue
-        for ticket, request_id, left_s in () if queue is None else queue.adopt(PREFIX):
-            decision_id = request_id.removeprefix(PREFIX)
+        for ticket in () if queue is None else queue.left_behind(PREFIX):
+            decision_id = ticket.decision_id.removeprefix(PREFIX)
             events = [row.event() for row in await self._runtime.writer.settled(decision_id)]
             made = next((event for event in events if isinstance(event, DecisionMade)), None)
             if made is None or any(isinstance(event, FeedbackGiven) and event.audit for event in events):
                 continue
             answer = AnswerGiven(made.id, made.agent, made.task.kind, audit=True)
-            start(decision_id, self._wait(ticket, answer, left_s))
+            start(decision_id, self._wait(ticket.id, answer))
 
-    async def _wait(self, ticket: str, answer: AnswerGiven, within_s: float) -> None:
+    async def _wait(self, ticket: str, answer: AnswerGiven) -> None:
         queue, rate = self._runtime.queue, self._rate()
         if queue is None:
             return
-        timer = asyncio.timeout(within_s)
+        timer = asyncio.timeout(_ANSWER_WITHIN_S)
         try:
             async with timer:
                 given = await queue.answer(ticket)
+        except CallFailure:  # nobody answered in time: it was opened before a restart
+            return
         except TimeoutError:
             if not timer.expired():
                 raise

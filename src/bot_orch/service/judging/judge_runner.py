@@ -116,7 +116,7 @@ class JudgeRunner:
         self._start(answer.decision_id, self._work(answer, seats, auditor, known=known))
 
     async def run(self) -> None:
-        """Adopt audits that people have begun; close the judges at the stop."""
+        """Go on with audits that people have begun; close the judges at the stop."""
         await self._people.resume(self._start)
         try:
             await asyncio.Event().wait()

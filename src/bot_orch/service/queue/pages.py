@@ -8,19 +8,15 @@ import msgspec
 from starlette.routing import BaseRoute
 
 from bot_orch.service.problems import Problem, Reply, StorageError, problem_of
-from bot_orch.service.queue.actions import Action, perform, queue_of, show_ticket
-from bot_orch.service.queue.rules import Person, PersonReply, person
-from bot_orch.service.queue.views import DraftView, TicketView, ticket_view
+from bot_orch.service.queue.service import queue_of
+from bot_orch.service.queue.tickets import Given, Person, answer, claim, claim_next, person, release
+from bot_orch.service.queue.views import TicketView, show_ticket, show_tickets
 from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, moment, page, redirect, render, reply
-from bot_orch.service.web.paging import link, page_number, paged, pager
 from bot_orch.service.web.terms import terms_table
 
-_ACTIONS = {each.value: each for each in Action if each is not Action.NEXT}
-_ANSWERS = ("answer", "accept", "reject")
 _EXCERPT = 140
-_OPEN_SHOWN = 25
-_CLOSED_SHOWN = 10
+_OPEN_SHOWN, _CLOSED_SHOWN = 50, 10
 _EMPTY = Safe('<p class="empty">Nothing waits for a person. This page updates by itself.</p>')
 _NONE_CLOSED = Safe('<p class="muted">Nothing yet.</p>')
 _RULES = {
@@ -42,69 +38,69 @@ def queue_pages(site: Site) -> list[BaseRoute]:
 
 
 async def _index(request: Request) -> Reply:
+    shown, now_us = await _listing(request), queue_of(request.runtime).now_us()
     said = "Nothing waits for a person." if "empty" in request.query else ""
-    shown = await _listing(request, _who(request))
-    now_us, pages = queue_of(request.runtime).now_us(), _list_query(request)
-    body = render("queue.html", notice=_notice(said), now_us=now_us, pages=pages, listing=shown, connection=CONNECTION)
+    body = render("queue.html", notice=_notice(said), now_us=now_us, listing=shown, connection=CONNECTION)
     return document("Queue", body, here="/queue", script="queue.js", caller=request.caller)
 
 
 async def _live(request: Request) -> Reply:
     """Data polled by the script of a page: whether its ticket changed, or the list of tickets."""
-    queue, who = queue_of(request.runtime), _who(request)
     ticket_id = request.query.get("ticket")
     if ticket_id is not None:
-        view = await show_ticket(queue, ticket_id, who)
-        answer: dict[str, object] = {"stamp": _stamp(view)}
+        view = await show_ticket(queue_of(request.runtime), ticket_id, _who(request))
+        shown: dict[str, object] = {"stamp": _stamp(view)}
     else:
-        answer = {"html": str(await _listing(request, who)), "now_us": queue.now_us()}
-    return reply(msgspec.json.encode(answer), media="application/json")
+        shown = {"html": str(await _listing(request)), "now_us": queue_of(request.runtime).now_us()}
+    return reply(msgspec.json.encode(shown), media="application/json")
 
 
 async def _next(request: Request) -> Reply:
+    """Go to the ticket that this person holds, or claim the most urgent one."""
     queue, who = queue_of(request.runtime), _who(request)
-    mine = (t for t in queue.state.live() if t.status == "claimed" and t.holder == who.name)
-    held = next(mine, None)
-    if held is not None:
-        return redirect(f"/queue/{held.id}")
+    now_us = queue.now_us()
+    held = (each for each in queue.state.live() if each.status == "claimed" and each.holder == who.name)
+    ticket = next(held, None)
     try:
-        return redirect(f"/queue/{await perform(queue, Action.NEXT, '', who=who)}")
+        ticket = ticket or await queue.act(claim_next(queue.state, who, now_us))
     except Problem as problem:
         if problem.code == "queue_empty":
             return redirect("/queue?empty=1")
         raise
+    return redirect(f"/queue/{ticket.id}")
 
 
 async def _ticket(request: Request) -> Reply:
-    edit = request.query.get("edit", "")
-    return await _show(request, int(edit) if edit.isdecimal() and len(edit) < 4 else None)
+    return await _show(request)
 
 
 async def _act(request: Request) -> Reply:
     """Perform the action of a form; on an error the page keeps the input."""
-    queue, who = queue_of(request.runtime), _who(request)
-    what, ticket_id, form = request.params["action"], request.params["id"], request.form
-    action = Action.ANSWER if what in _ANSWERS else _ACTIONS.get(what)
-    if action is None:
-        raise Problem(404, "unknown_path", "there is no such action")
-    said = _reply(what, form) if action is Action.ANSWER else None
+    queue, who, form = queue_of(request.runtime), _who(request), request.form
+    what, ticket_id, now_us = request.params["action"], request.params["id"], queue.now_us()
+    number = int(form["claim"]) if form.get("claim", "").isdecimal() and len(form["claim"]) < 10 else None
     try:
-        await perform(queue, action, ticket_id, who=who, number=_number(form, "claim"), reply=said)
+        if what == "claim":
+            note = claim(queue.state, ticket_id, who, now_us, number)
+        elif what == "release":
+            note = release(queue.state, ticket_id, who, now_us, number)
+        elif what in ("answer", "reject"):
+            given = Given(what, form.get("text", "").replace("\r\n", "\n"), form.get("reason", ""), who.name)
+            note = answer(queue.state, ticket_id, given, now_us, number)
+        else:
+            raise Problem(404, "unknown_path", "there is no such action")
+        await queue.act(note)
     except Problem as problem:
         return await _failed(request, problem)
     except StorageError as error:
         return await _failed(request, problem_of(error) or Problem(503, "storage_unavailable", str(error)))
-    if what in ("skip", "release"):
-        return redirect("/queue")
-    edit = _number(form, "edit") if what == "renew" else None
-    return redirect(link(f"/queue/{ticket_id}", {}, edit=edit))
+    return redirect("/queue" if what == "release" else f"/queue/{ticket_id}")
 
 
 async def _failed(request: Request, problem: Problem) -> Reply:
     """The ticket with the error and the user's input; without the ticket if it cannot be shown."""
     try:
-        edit = _number(request.form, "draft") if request.form.get("action") == "edit" else None
-        return await _show(request, edit, problem)
+        return await _show(request, problem)
     except (Problem, StorageError):
         body = render("problem.html", status=problem.status, message=problem.message)
         whole = join([body, _kept_part(request.form)])
@@ -115,41 +111,28 @@ def _who(request: Request) -> Person:
     return person(request.caller.name, request.caller.scopes)
 
 
-def _reply(what: str, fields: Mapping[str, str]) -> PersonReply:
-    action = fields.get("action", "answer") if what == "answer" else what
-    text = fields.get("text", "").replace("\r\n", "\n")
-    return PersonReply(action, text, fields.get("reason", ""), draft=_number(fields, "draft"))
-
-
-def _number(form: Mapping[str, str], name: str) -> int | None:
-    text = form.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 10 else None
-
-
 def _stamp(view: TicketView) -> str:
     """A string that changes whenever the page should be reloaded."""
-    drafts = "-" if view.drafts is None else len(view.drafts)
-    return f"{view.status}.{view.claim}.{drafts}.{view.lease_until_us or 0}"
+    return f"{view.status}.{view.claim}.{view.lease_until_us or 0}"
 
 
-async def _show(request: Request, edit: int | None, problem: Problem | None = None) -> Reply:
+async def _show(request: Request, problem: Problem | None = None) -> Reply:
     view = await show_ticket(queue_of(request.runtime), request.params["id"], _who(request))
+    held = view.mine and view.status == "claimed"
     body = render(
         "ticket.html",
         id=view.id,
-        given="yes" if view.status in ("answered", "done") and view.mine else "",
-        final="yes" if view.status == "done" and view.mine else "",
+        final="yes" if view.status == "answered" and view.mine else "",
         stamp=_stamp(view),
         now_us=view.now_us,
         kind=view.kind or "task",
-        heading="Yours to answer" if view.mine and view.status == "claimed" else _status_line(view),
+        heading="Yours to answer" if held else _status_line(view),
         clocks=_clocks(view),
         connection=CONNECTION,
         notice=_notice("" if problem is None else problem.message, bad=True),
         text=view.text,
-        drafts=_drafts_part(view),
-        actions=_actions(view, edit, request.form),
-        kept=Safe("") if view.mine and view.status == "claimed" else _kept_part(request.form),
+        actions=_actions(view, request.form),
+        kept=Safe("") if held else _kept_part(request.form),
         why=_why_part(view),
     )
     status = 200 if problem is None else problem.status
@@ -157,7 +140,7 @@ async def _show(request: Request, edit: int | None, problem: Problem | None = No
 
 
 def _clocks(view: TicketView) -> Safe:
-    if view.status not in ("open", "claimed", "answered"):
+    if view.status not in ("open", "claimed"):
         return Safe("")
     lease = Safe("")
     if view.lease_until_us is not None:
@@ -170,74 +153,38 @@ _CLAIM = (
     '<button class="primary" data-key="c">Claim <kbd>c</kbd></button></form></section>'
 )
 _SENT = (
-    '<section class="card act"><h2>{title}</h2><div class="text" dir="auto">{text}</div>{undo}'
+    '<section class="card act"><h2>{title}</h2><div class="text" dir="auto">{text}</div>'
     '<form method="post" action="/queue/next"><button class="primary" data-key="n">Claim next <kbd>n</kbd></button>'
     "</form></section>"
 )
-_UNDO = '<form method="post" action="/queue/{id}/undo"><button data-key="u">Undo <kbd>u</kbd></button> {clock}</form>'
 
 
-def _actions(view: TicketView, edit: int | None, form: Mapping[str, str]) -> Safe:
+def _actions(view: TicketView, form: Mapping[str, str]) -> Safe:
     if view.status == "open":
         return html(_CLAIM, id=view.id)
     if view.given is not None:
-        can_undo = view.status == "answered" and view.mine
-        undo = _clock("final in", view.given.undo_until_us, view.now_us)
-        title = "Rejected" if view.given.action == "reject" else "Answer"
-        return html(
-            _SENT,
-            title=title,
-            text=view.given.reason if view.given.action == "reject" else view.given.text,
-            undo=html(_UNDO, id=view.id, clock=undo) if can_undo else Safe(""),
-        )
+        rejected = view.given.action == "reject"
+        text = view.given.reason if rejected else view.given.text
+        return html(_SENT, title="Rejected" if rejected else "Answer", text=text)
     if view.status != "claimed" or not view.mine:
         return Safe("")
-    draft = view.drafts[edit] if view.drafts is not None and edit is not None and edit < len(view.drafts) else None
-    return render(
-        "ticket_actions.html",
-        id=view.id,
-        claim=view.claim,
-        title="Your answer" if draft is None else f"Edit the draft of {draft.agent}",
-        action="answer" if draft is None else "edit",
-        draft="" if draft is None else edit,
-        focus=Safe("") if draft is None else Safe(" autofocus"),
-        text=form.get("text", "" if draft is None else draft.text),
-        reason=form.get("reason", ""),
-    )
+    typed = {name: form.get(name, "") for name in ("text", "reason")}
+    return render("ticket_actions.html", id=view.id, claim=view.claim, **typed)
 
 
-def _list_query(request: Request) -> str:
-    """The page parameters of the request, as a query string for the next request."""
-    return link("", _pages(request))
-
-
-async def _listing(request: Request, who: Person) -> Safe:
-    """Open tickets, those of ``who`` first, and closed ones; counts cover all pages."""
-    queue = queue_of(request.runtime)
-    now_us = await queue.look()
-    seen = list(queue.state.live())
-    live = sorted(seen, key=lambda each: not (each.status == "claimed" and each.holder == who.name))
-    waiting = paged(live, page_number(request.query, "page"), _OPEN_SHOWN)
-    over = list(queue.state.closed())
-    closed = paged(over, page_number(request.query, "closed"), _CLOSED_SHOWN)
-    rows = [ticket_view(each, await queue.why(each), who=who, now_us=now_us) for each in waiting.entries]
-    ended = [
-        _closed_row(ticket_view(each, None, who=who, now_us=now_us), each.closed_us, now_us) for each in closed.entries
-    ]
-    query = _pages(request)
+async def _listing(request: Request) -> Safe:
+    """Open tickets, those of the caller first, and the newest closed ones."""
+    queue, who = queue_of(request.runtime), _who(request)
+    live = (await show_tickets(queue, who)).tickets
+    live.sort(key=lambda each: not (each.status == "claimed" and each.mine))
+    closed = (await show_tickets(queue, who, closed=True, most=_CLOSED_SHOWN)).tickets
+    rows, ended = join(map(_waiting_row, live[:_OPEN_SHOWN])), join(map(_closed_row, closed))
     return render(
         "queue_list.html",
-        count=waiting.total,
-        waiting=html('<ol class="tickets">{rows}</ol>', rows=join(map(_waiting_row, rows))) if rows else _EMPTY,
-        more=pager(waiting, "/queue", query, name="page", label="Pages of open tickets", words=("Earlier", "Later")),
-        closed_count=closed.total,
-        closed=html('<ol class="tickets closed">{rows}</ol>', rows=join(ended)) if ended else _NONE_CLOSED,
-        older=pager(closed, "/queue", query, name="closed", label="Pages of closed tickets"),
+        count=len(live),
+        waiting=html('<ol class="tickets">{rows}</ol>', rows=rows) if live else _EMPTY,
+        closed=html('<ol class="tickets closed">{rows}</ol>', rows=ended) if closed else _NONE_CLOSED,
     )
-
-
-def _pages(request: Request) -> dict[str, str]:
-    return {name: str(page_number(request.query, name)) for name in ("page", "closed") if name in request.query}
 
 
 _WAITING = (
@@ -252,10 +199,9 @@ _CLOSED = (
 
 
 def _waiting_row(view: TicketView) -> Safe:
-    tone = "mine" if view.mine and view.status == "claimed" else view.status
     return html(
         _WAITING,
-        tone=tone,
+        tone="mine" if view.mine and view.status == "claimed" else view.status,
         id=view.id,
         text=_excerpt(view.text),
         kind=view.kind or "task",
@@ -265,8 +211,8 @@ def _waiting_row(view: TicketView) -> Safe:
     )
 
 
-def _closed_row(view: TicketView, closed_us: int, now_us: int) -> Safe:
-    at = moment(closed_us, now_us)
+def _closed_row(view: TicketView) -> Safe:
+    at = moment(view.closed_us, view.now_us)
     return html(_CLOSED, id=view.id, text=_excerpt(view.text), status=_status_line(view), at=at)
 
 
@@ -284,90 +230,32 @@ def _notice(message: str, *, bad: bool = False) -> Safe:
 
 def _clock(label: str, until_us: int, now_us: int) -> Safe:
     """A countdown; the script updates it."""
-    left_s = max(0, (until_us - now_us) // 1_000_000)
-    return html(
-        '<span class="clock" data-until="{until}"><span>{label}</span> <b>{left}</b></span>',
-        until=until_us,
-        label=label,
-        left=_minutes(left_s),
-    )
-
-
-def _minutes(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
+    minutes, seconds = divmod(max(0, (until_us - now_us) // 1_000_000), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    left = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    shown = '<span class="clock" data-until="{until}"><span>{label}</span> <b>{left}</b></span>'
+    return html(shown, until=until_us, label=label, left=left)
 
 
 def _origin(view: TicketView) -> str:
-    """A short description of the ticket's origin and number of drafts."""
-    words = []
-    if view.why is not None:
-        alone = view.why.propensity >= 1.0
-        drawn = "only agent left" if alone else f"drawn with p = {view.why.propensity:.2f}"
-        words.append(drawn if view.why.by == "policy" else f"rule: {view.why.by}")
-    if view.drafts is None:
-        words.append("blind")
-    elif view.drafts:
-        words.append("1 draft" if len(view.drafts) == 1 else f"{len(view.drafts)} drafts")
-    return " · ".join(words)
+    """How the task came to a person."""
+    if view.why is None:
+        return ""
+    if view.why.by != "policy":
+        return f"rule: {view.why.by}"
+    return "only agent left" if view.why.propensity >= 1.0 else f"drawn with p = {view.why.propensity:.2f}"
 
 
 def _status_line(view: TicketView) -> str:
     """The status in words."""
-    given = view.given
-    match view.status:
-        case "open":
-            return "Skipped by you" if view.skipped else "Waiting"
-        case "claimed":
-            return "Yours" if view.mine else f"Held by {view.holder}"
-        case "answered" | "done" if given is not None:
-            done = {"accept": "Draft accepted", "edit": "Draft edited", "answer": "Answered", "reject": "Rejected"}
-            return f"{done.get(given.action, given.action)} by {'you' if view.mine else given.by}"
-        case "expired":
-            return "Nobody answered in time"
-    return f"Withdrawn ({view.reason})" if view.reason else view.status
-
-
-_DRAFT = (
-    '<li class="draft"><div class="row between"><b>{agent}</b>{buttons}</div>'
-    '<div class="text" dir="auto">{text}</div></li>'
-)
-_TAKE = (
-    '<div class="row"><form method="post" action="/queue/{id}/accept">'
-    '<input type="hidden" name="claim" value="{claim}">'
-    '<input type="hidden" name="draft" value="{index}"><button data-key="{key}">Accept <kbd>{key}</kbd></button></form>'
-    '<a class="button" href="/queue/{id}?edit={index}"{edit_key}>Edit{edit_hint}</a></div>'
-)
-
-
-def _drafts_part(view: TicketView) -> Safe:
-    """Drafts of other agents, unless they are hidden."""
-    if view.drafts is None:
-        return Safe(
-            '<section class="card"><h2>Drafts</h2><p class="muted">Hidden (blind mode): '
-            "the answer must be your own. They are shown once it is closed.</p></section>"
-        )
-    if not view.drafts:
-        return Safe("")
-    rows = join(_draft(view, index, draft) for index, draft in enumerate(view.drafts))
-    return html('<section class="card"><h2>Drafts</h2><ol class="drafts">{rows}</ol></section>', rows=rows)
-
-
-def _draft(view: TicketView, index: int, draft: DraftView) -> Safe:
-    buttons = Safe("")
-    if view.mine and view.status == "claimed":
-        first = index == 0
-        buttons = html(
-            _TAKE,
-            id=view.id,
-            claim=view.claim,
-            index=index,
-            key=index + 1,
-            edit_key=Safe(' data-key="e"') if first else Safe(""),
-            edit_hint=Safe(" <kbd>e</kbd>") if first else Safe(""),
-        )
-    return html(_DRAFT, agent=draft.agent or "draft", buttons=buttons, text=draft.text)
+    if view.status == "claimed":
+        return "Yours" if view.mine else f"Held by {view.holder}"
+    if view.given is not None:
+        by = "you" if view.mine else view.given.by
+        return f"{'Rejected' if view.given.action == 'reject' else 'Answered'} by {by}"
+    if view.status == "withdrawn":
+        return f"Withdrawn ({view.reason})"
+    return "Waiting" if view.status == "open" else "Nobody answered in time"
 
 
 _KEPT = (

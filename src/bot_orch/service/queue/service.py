@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import Any
 
 from bot_orch.agents.base import CallFailure, CallRequest
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.human import HumanAnswer
 from bot_orch.core.events import DecisionMade, Noted
 from bot_orch.log.ids import time_ordered_id
+from bot_orch.recent import Newest
 from bot_orch.service.problems import Problem, StorageError
-from bot_orch.service.queue.rules import QueueError, QueueSettings, due
-from bot_orch.service.queue.state import REF, QueueState, Ticket, Topic, WithdrawReason, fold_queue
+from bot_orch.service.queue.tickets import REF, QueueState, Ticket, Topic, due, fold_queue
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 
-_log = logging.getLogger("bot_orch.queue")
 _LONGEST_NAP_S = 1.0
 _RESTART_GRACE_S = 5.0
-_MOST_DRAFTS = 5
-_LONGEST_DRAFT = 20_000
 
 
 async def open_queue(runtime: Runtime) -> QueueService:
     """The queue of a service that is starting."""
-    configured = runtime.config.queue
-    queue = QueueService(runtime, QueueSettings(configured.lease_s, configured.undo_s, configured.blind))
+    queue = QueueService(runtime)
     await queue.load()
-    queue.start()
+    runtime.background.start("queue", queue.run())
     return queue
+
+
+def queue_of(runtime: Runtime) -> QueueService:
+    """The queue of the service; raises a problem if it has none."""
+    if not isinstance(runtime.queue, QueueService):
+        raise Problem(503, "no_queue", "the service has no queue")
+    return runtime.queue
 
 
 class QueueService:
@@ -42,18 +42,15 @@ class QueueService:
     ----------
     runtime
         The service; its writer must run.
-    settings
-        Leases, undo window, blind mode.
     """
 
-    def __init__(self, runtime: Runtime, settings: QueueSettings) -> None:
-        self.runtime, self.settings = runtime, settings
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
         self.state = QueueState()
         self._own: set[str] = set()  # tickets that a call in this process waits for
-        self._adopted: dict[str, Ending] = {}  # those of them from before the start, and how a late one ends
+        self._resumed: set[str] = set()  # those of them from before the start
         self._changed: dict[str, asyncio.Event] = {}
-        self._decisions: dict[str, DecisionMade] = {}
-        self._drafting: set[asyncio.Task[None]] = set()
+        self._decisions: Newest[str, DecisionMade] = Newest(1000)
         self._wake = asyncio.Event()
         self._began_us = runtime.writer.now_us()
         self._last: Group | None = None
@@ -65,55 +62,53 @@ class QueueService:
         seq = self.runtime.ledger.seq
         self.state, self._last = fold_queue(row for row in rows if row.seq <= seq), None
 
-    def start(self) -> None:
-        """Start watching leases and undo windows, until the service stops its background tasks."""
-        self.runtime.background.start("queue", self._run())
-
     async def enqueue(self, request: CallRequest, answer_within_s: float) -> str:
-        """Open a ticket for a task. After a restart the same task adopts the ticket it had, with its deadline."""
-        decision = await self._decision(request.id)
-        writer = self.runtime.writer
-        time_us = writer.stamp()
-        within_s = min(answer_within_s, request.deadline_s or answer_within_s)
-        deadline_us = time_us + round(within_s * 1e6)
+        """Open a ticket for a task. A task that goes on after a restart keeps its ticket, with claim and deadline."""
+        decision = await self.decision(request.id)
         task_id = "" if decision is None else decision.task_ref or ""
-        old = next(self._left_behind(task_id), None) if task_id else None
-        if old is not None:
-            if _goes_on(old, request.id, "" if decision is None else decision.agent):
-                deadline_us = old.deadline_us
-                self._adopted[old.id] = Ending.UNANSWERED if within_s == answer_within_s else Ending.CALLER_DEADLINE
-            data: dict[str, Any] = {"decision_id": request.id, "deadline_us": deadline_us}
-            note = Noted(Topic.ADOPTED, old.id, data)
-        else:
-            data = {
-                "decision_id": request.id,
-                "task_id": task_id,
-                "agent": "" if decision is None else decision.agent,
-                "kind": "" if decision is None else decision.task.kind,
-                "text": request.plain(),
-                "deadline_us": deadline_us,
-                "blind": bool(request.params.get("blind", self.settings.blind)),
-                "drafts": list(_given_drafts(request)),
-            }
-            note = Noted(Topic.OPENED, time_ordered_id(time_us), data)
+        agent = "" if decision is None else decision.agent
+        for ticket in self.state.tickets.values() if task_id else ():
+            if (ticket.task_id, ticket.agent) == (task_id, agent) and self._left_behind(ticket):
+                return self._take_over(ticket)
+        time_us = self.runtime.writer.stamp()
+        deadline_us = time_us + round(min(answer_within_s, request.deadline_s or answer_within_s) * 1e6)
+        kind = "" if decision is None else decision.task.kind
+        data = {"decision_id": request.id, "task_id": task_id, "agent": agent, "kind": kind, "text": request.plain()}
+        note = Noted(Topic.OPENED, time_ordered_id(time_us), {**data, "deadline_us": deadline_us})
         self._own.add(note.ref)
         await self._stage(time_us, note).durable()
-        if deadline_us > time_us:
-            self._ask_for_drafts(note.ref, request, () if old is None else {draft.agent for draft in old.drafts})
         return note.ref
 
+    def left_behind(self, prefix: str) -> list[Ticket]:
+        """Tickets from before the start, of requests whose ids begin with ``prefix``; a call waits for them again."""
+        found = [t for t in self.state.tickets.values() if t.decision_id.startswith(prefix) and self._left_behind(t)]
+        for ticket in found:
+            self._take_over(ticket)
+        return found
+
+    def _left_behind(self, ticket: Ticket) -> bool:
+        """Whether no call waits for a ticket since the start, though it is open, or answered and perhaps not used."""
+        asked = ticket.live or ticket.status == "answered"
+        return asked and ticket.opened_us < self._began_us and ticket.id not in self._own
+
+    def _take_over(self, ticket: Ticket) -> str:
+        if ticket.live:
+            self._own.add(ticket.id)
+            self._resumed.add(ticket.id)
+        return ticket.id
+
     async def answer(self, ticket: str) -> HumanAnswer:
-        """Wait until a person has answered and the undo window is over.
+        """Wait until a person has answered.
 
         The caller limits the wait; for a ticket from before the start that limit is too long, so that it ends here.
         """
-        while (current := self.state.tickets[ticket]).status != "done":
-            late, left_s = self._adopted.get(ticket), None
-            if late is not None and current.status != "answered":  # else it is sealed in a moment
+        while (current := self.state.tickets[ticket]).live:
+            left_s = None
+            if ticket in self._resumed:
                 left_s = (current.deadline_us - self.runtime.writer.now_us()) / 1e6
                 if left_s <= 0.0:
-                    await self.withdraw(ticket, late)
-                    raise CallFailure(late)
+                    await self.withdraw(ticket, Ending.UNANSWERED)
+                    raise CallFailure(Ending.UNANSWERED)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await self._changed.setdefault(ticket, asyncio.Event()).wait()
@@ -126,11 +121,11 @@ class QueueService:
         return HumanAnswer(given.text, None, given.action == "reject", given.reason, given.by)
 
     async def withdraw(self, ticket: str, ending: Ending) -> None:
-        """Close a ticket whose call has ended; if the service stops it stays open, to be adopted after the restart."""
+        """Close a ticket whose call has ended; if the service stops it stays open, for the time after the restart."""
         current = self.state.tickets.get(ticket)
         if current is None or not current.live or self.runtime.stopping:
             return
-        note = Noted(Topic.WITHDRAWN, ticket, {"reason": WithdrawReason.CANCELLED})
+        note = Noted(Topic.WITHDRAWN, ticket, {"reason": "cancelled"})
         if ending is Ending.UNANSWERED:
             note = Noted(Topic.EXPIRED, ticket)
         with suppress(StorageError):
@@ -140,8 +135,7 @@ class QueueService:
         """Log an action; returns the ticket once the action is durable."""
         if note.ref not in self._own:
             raise Problem(503, "not_ready", "the service has just started; try again in a moment")
-        group = self._stage(self.runtime.writer.stamp(), note)
-        await group.durable()
+        await self._stage(self.runtime.writer.stamp(), note).durable()
         return self.state.tickets[note.ref]
 
     def now_us(self) -> int:
@@ -162,52 +156,37 @@ class QueueService:
         for note in due(self.state, now_us):
             if note.ref in self._own:
                 self._stage(self.runtime.writer.stamp(), note)
-        started = now_us - self._began_us > _RESTART_GRACE_S * 1e6
-        for ticket in self.state.live():
-            if ticket.id not in self._own and started:
-                note = Noted(Topic.WITHDRAWN, ticket.id, {"reason": WithdrawReason.RESTART})
-                self._stage(self.runtime.writer.stamp(), note)
+        if now_us - self._began_us > _RESTART_GRACE_S * 1e6:
+            for ticket in [each for each in self.state.live() if each.id not in self._own]:
+                self._stage(self.runtime.writer.stamp(), Noted(Topic.WITHDRAWN, ticket.id, {"reason": "restart"}))
 
-    def adopt(self, prefix: str) -> list[tuple[str, str, float]]:
-        """Tickets of requests whose ids begin with ``prefix`` that no call waits for: live, or done before a stop."""
-        now_us, found = self.runtime.writer.now_us(), []
-        for ticket in self.state.tickets.values():
-            known = ticket.decision_id.startswith(prefix) and ticket.id not in self._own
-            if known and (ticket.live or ticket.status == "done"):
-                if ticket.live:
-                    self._own.add(ticket.id)
-                found.append((ticket.id, ticket.decision_id, max((ticket.deadline_us - now_us) / 1e6, 1.0)))
-        return found
-
-    async def why(self, ticket: Ticket) -> DecisionMade | None:
-        """The decision for which the ticket was opened."""
-        return await self._decision(ticket.decision_id)
-
-    async def add_draft(self, ticket_id: str, agent: str, text: str) -> Ticket:
-        """Add an answer proposed by another agent."""
-        ticket = self.state.tickets.get(ticket_id)
-        if ticket is None or ticket.status not in ("open", "claimed") or len(ticket.drafts) >= _MOST_DRAFTS:
-            raise QueueError("stale", "it takes no more drafts")
-        return await self.act(Noted(Topic.DRAFTED, ticket_id, {"agent": agent, "text": text[:_LONGEST_DRAFT]}))
+    async def decision(self, decision_id: str) -> DecisionMade | None:
+        """The decision for which a ticket was opened."""
+        known = self._decisions.get(decision_id)
+        if known is None:
+            rows = await self.runtime.writer.settled(decision_id)
+            events = (row.event() for row in rows if row.holds(DecisionMade))
+            known = next((event for event in events if isinstance(event, DecisionMade)), None)
+            if known is not None:
+                self._decisions[decision_id] = known
+        return known
 
     def _stage(self, time_us: int, note: Noted) -> Group:
         group = self.runtime.writer.stage(time_us, note, REF)
         self._last = group
+        before = self.state.tickets[note.ref].claim if note.ref in self.state.tickets else 0
         self.state.apply(time_us, note)
-        if not self.state.tickets[note.ref].live:
+        ticket = self.state.tickets[note.ref]
+        if not ticket.live:
             self._own.discard(note.ref)
-            self._adopted.pop(note.ref, None)
-        self._count(time_us, note)
+            self._resumed.discard(note.ref)
+        event, metrics = note.topic.removeprefix("queue."), self.runtime.metrics
+        metrics.count("bot_orch_queue_events_total", event=event)
+        if note.topic == Topic.ANSWERED or (before, ticket.claim) == (0, 1):
+            metrics.observe("bot_orch_queue_seconds", (time_us - ticket.opened_us) / 1e6, until=event)
         self._notify(note.ref)
         self._wake.set()
         return group
-
-    def _count(self, time_us: int, note: Noted) -> None:
-        topic, ticket, metrics = Topic(note.topic), self.state.tickets[note.ref], self.runtime.metrics
-        metrics.count("bot_orch_queue_events_total", event=topic.short)
-        first = topic is Topic.CLAIMED and ticket.claim == 1
-        if first or topic is Topic.ANSWERED:
-            metrics.observe("bot_orch_queue_seconds", (time_us - ticket.opened_us) / 1e6, until=topic.short)
 
     def _notify(self, ticket_id: str) -> None:
         event = self._changed.get(ticket_id)
@@ -220,75 +199,24 @@ class QueueService:
         for ticket_id in list(self._changed):
             self._notify(ticket_id)
 
-    def _left_behind(self, task_id: str) -> Iterator[Ticket]:
-        """Tickets of a task that no call has waited for since the last start."""
-        for ticket in self.state.tickets.values():
-            abandoned = ticket.status == "withdrawn" or (ticket.live and ticket.id not in self._own)
-            if ticket.task_id == task_id and abandoned:
-                yield ticket
-
-    async def _decision(self, decision_id: str) -> DecisionMade | None:
-        known = self._decisions.get(decision_id)
-        if known is None:
-            rows = await self.runtime.writer.settled(decision_id)
-            events = (row.event() for row in rows if row.holds(DecisionMade))
-            known = next((event for event in events if isinstance(event, DecisionMade)), None)
-            if known is not None:
-                self._decisions[decision_id] = known
-                if len(self._decisions) > 1000:
-                    del self._decisions[next(iter(self._decisions))]
-        return known
-
-    def _ask_for_drafts(self, ticket_id: str, request: CallRequest, known: Collection[str]) -> None:
-        """Call the agents named by the caller for drafts; every call is a logged attempt with its price."""
-        names = request.params.get("draft_agents", ())
-        people = {agent.id for agent in self.runtime.config.agents if agent.kind == "human"}
-        for name in list(names)[:_MOST_DRAFTS] if isinstance(names, list | tuple) else ():
-            if name in self.runtime.guards and name not in {*people, *known, *self.runtime.ledger.rollout.drained}:
-                task = asyncio.create_task(self._draft(ticket_id, name, request), name=f"draft-{ticket_id}")
-                self._drafting.add(task)
-                task.add_done_callback(self._drafting.discard)
-
-    async def _draft(self, ticket_id: str, agent: str, request: CallRequest) -> None:
-        call = CallRequest(f"{ticket_id}/{agent}", request.text, request.messages)
-        with suppress(CallFailure, StorageError, QueueError, Problem):
-            reply = await self.runtime.guards[agent].call(call)
-            await self.add_draft(ticket_id, agent, reply.text)
-
-    async def _run(self) -> None:
-        try:
-            while True:
-                await self._nap()
-                if self.runtime.ready and self._something_is_due():
-                    with suppress(StorageError):
-                        self.tick(self.runtime.writer.now_us())
-        finally:
-            for task in self._drafting:
-                task.cancel()
+    async def run(self) -> None:
+        """Watch leases until the service stops its background tasks."""
+        while True:
+            await self._nap()
+            if self.runtime.ready and self._something_is_due():
+                with suppress(StorageError):
+                    self.tick(self.runtime.writer.now_us())
 
     def _something_is_due(self) -> bool:
         """Whether :meth:`tick` would log anything."""
-        due_us = self.state.next_due_us()
+        due_us = self.state.next_lapse_us()
         strangers = any(ticket.id not in self._own for ticket in self.state.live())
         return strangers or (due_us is not None and due_us <= self.runtime.writer.now_us())
 
     async def _nap(self) -> None:
-        due_us = self.state.next_due_us()
+        due_us = self.state.next_lapse_us()
         left_s = _LONGEST_NAP_S if due_us is None else (due_us - self.runtime.writer.now_us()) / 1e6
         self._wake.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(min(max(left_s, 0.005), _LONGEST_NAP_S)):
                 await self._wake.wait()
-
-
-def _goes_on(old: Ticket, decision_id: str, agent: str) -> bool:
-    """Whether a call continues to wait for the same person as before a restart."""
-    return old.decision_id == decision_id or (old.agent == agent and old.reason != WithdrawReason.CANCELLED)
-
-
-def _given_drafts(request: CallRequest) -> Iterator[dict[str, str]]:
-    """Drafts in the caller's request."""
-    drafts = request.params.get("drafts", ())
-    for each in list(drafts)[:_MOST_DRAFTS] if isinstance(drafts, list | tuple) else ():
-        if isinstance(each, dict) and isinstance(each.get("text"), str):
-            yield {"agent": str(each.get("agent", ""))[:256], "text": each["text"][:_LONGEST_DRAFT]}

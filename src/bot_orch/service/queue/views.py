@@ -1,34 +1,25 @@
-"""Views of a ticket for the API and pages: its decision, and drafts unless hidden."""
+"""Views of tickets for the API and the pages."""
 
 from __future__ import annotations
 
 import msgspec
 
-from bot_orch.core.events import DecisionMade
-from bot_orch.service.queue.rules import Person
-from bot_orch.service.queue.state import Draft, Given, Ticket
+from bot_orch.service.queue.service import QueueService
+from bot_orch.service.queue.tickets import Person, Ticket, find
 from bot_orch.service.routing.explanation import WhyView, why_view
 
 
-class DraftView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """An answer proposed by another agent."""
-
-    agent: str
-    text: str
-
-
 class GivenView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A person's answer. Until ``undo_until_us`` it can be undone."""
+    """A person's answer."""
 
     action: str
     text: str
     reason: str
     by: str
-    undo_until_us: int
 
 
 class TicketView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A task for a person. ``drafts`` is ``null`` while they are hidden (blind mode)."""
+    """A task for a person."""
 
     id: str
     status: str
@@ -38,14 +29,12 @@ class TicketView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     decision_id: str
     opened_us: int
     deadline_us: int
+    closed_us: int
     now_us: int
     holder: str
     mine: bool
     claim: int
     lease_until_us: int | None
-    blind: bool
-    drafts: list[DraftView] | None
-    skipped: bool
     given: GivenView | None
     reason: str
     why: WhyView | None
@@ -58,8 +47,22 @@ class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     tickets: list[TicketView]
 
 
-def ticket_view(ticket: Ticket, decision: DecisionMade | None, *, who: Person, now_us: int) -> TicketView:
-    """The ticket as ``who`` may see it."""
+async def show_ticket(queue: QueueService, ticket_id: str, who: Person) -> TicketView:
+    """One ticket as ``who`` may see it."""
+    now_us = await queue.look()
+    return await _view(queue, find(queue.state, ticket_id), who, now_us)
+
+
+async def show_tickets(queue: QueueService, who: Person, *, closed: bool = False, most: int = -1) -> QueueView:
+    """Live tickets, the most urgent first, or closed ones, the newest first."""
+    now_us = await queue.look()
+    chosen = queue.state.closed() if closed else queue.state.live()
+    shown = [await _view(queue, each, who, now_us) for each in (chosen if most < 0 else chosen[:most])]
+    return QueueView(now_us=now_us, tickets=shown)
+
+
+async def _view(queue: QueueService, ticket: Ticket, who: Person, now_us: int) -> TicketView:
+    decision, given = await queue.decision(ticket.decision_id), ticket.given
     return TicketView(
         id=ticket.id,
         status=ticket.status,
@@ -69,25 +72,13 @@ def ticket_view(ticket: Ticket, decision: DecisionMade | None, *, who: Person, n
         decision_id=ticket.decision_id,
         opened_us=ticket.opened_us,
         deadline_us=ticket.deadline_us,
+        closed_us=ticket.closed_us,
         now_us=now_us,
         holder=ticket.holder,
         mine=ticket.holder == who.name,
         claim=ticket.claim,
         lease_until_us=ticket.lease_until_us if ticket.status == "claimed" else None,
-        blind=ticket.blind,
-        drafts=None if ticket.blind and ticket.live else [_draft_view(draft) for draft in ticket.drafts],
-        skipped=who.name in ticket.skipped,
-        given=None if ticket.given is None else _given_view(ticket.given),
+        given=None if given is None else msgspec.convert(given, GivenView, from_attributes=True),
         reason=ticket.reason,
         why=None if decision is None else why_view(decision),
-    )
-
-
-def _draft_view(draft: Draft) -> DraftView:
-    return DraftView(agent=draft.agent, text=draft.text)
-
-
-def _given_view(given: Given) -> GivenView:
-    return GivenView(
-        action=given.action, text=given.text, reason=given.reason, by=given.by, undo_until_us=given.until_us
     )

@@ -5,7 +5,7 @@ const fields = [...document.querySelectorAll("textarea[name=text], input[name=re
 const prefix = ticket && `typed-${ticket.dataset.ticket}-`;
 
 function nameOf(field) {
-  return prefix + field.name + (field.name === "text" ? `-${field.form.elements.draft.value}` : "");
+  return prefix + field.name;
 }
 
 function saved() {
@@ -68,5 +68,5 @@ export function keepTyped() {
     if (before !== null) field.value = before;
     field.addEventListener("input", () => store(field));
   }
-  if (!ticket.dataset.given) showRest();
+  if (!ticket.dataset.final) showRest();
 }

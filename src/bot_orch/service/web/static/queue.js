@@ -21,12 +21,6 @@ function typing(element) {
   return element.matches?.("input, textarea, select");
 }
 
-function move(step) {
-  const links = [...document.querySelectorAll(".ticket")];
-  const at = links.indexOf(document.activeElement);
-  links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();
-}
-
 function keys(event) {
   const target = event.target;
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && target === text) {
@@ -36,7 +30,6 @@ function keys(event) {
   }
   if (event.key === "Escape" && typing(target)) target.blur();
   if (typing(target) || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "j" || event.key === "k") { move(event.key === "j" ? 1 : -1); return; }
   if (!/^[a-z0-9]$/.test(event.key)) return;
   const goal = document.querySelector(`[data-key="${event.key}"]`);
   if (!goal) return;
@@ -110,10 +103,6 @@ async function refresh() {
 addEventListener("keydown", keys);
 document.querySelector("main").addEventListener("submit", send);
 keepTyped();
-if (text?.autofocus) {
-  text.focus();
-  text.setSelectionRange(text.value.length, text.value.length);
-}
 countdown();
 setInterval(countdown, 250);
 keepAsking(refresh, 1500);
