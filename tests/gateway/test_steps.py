@@ -77,6 +77,14 @@ def test_a_failed_check_asks_the_next_agent(pair, client):
     assert replay(log).ok and fold(log, use_snapshot=False).fingerprint() == state
 
 
+def test_a_passed_check_ends_the_round(pair, client, upstream):
+    """One agent is asked per request where every answer passes, whichever it is."""
+    service = pair(ROUTER.replace("floor: 0.0", "floor: 0.2"), wrong=[[completion(content="right")]])
+    answers = ask(client, service, 12)
+    assert {answer.headers["x-bot-orch-attempts"] for answer in answers} == {"1"}
+    assert len(upstream.requests) == 12
+
+
 def test_a_check_that_cannot_run_says_so(pair, client):
     judge = "judges: [{name: tests, kind: python, settings: {path: 'judging_fixtures:fails'}}]"
     service = pair("seed: 3, checks: [tests], attempts: 2", judge)

@@ -270,7 +270,7 @@ def next_step(
     rule: CombineRule = "vote",
     shares: Sequence[Sequence[float]] = (),
 ) -> Step:
-    """The next step of a round after its first answer: no side effects.
+    """The next step of a round after its first answer: no side effects. An answer that passed its check is accepted.
 
     ``estimate`` is the policy's for this task, ``penalty`` what asking each agent costs in units of reward, ``left``
     how many more agents may be asked, ``shares`` the label distributions of the answers, for ``barycenter``.
@@ -278,18 +278,22 @@ def next_step(
     view, m = _view(state, seen), len(estimate)
     asked = np.zeros(m, dtype=bool)
     asked[seen.at] = True
-    best = int(combine(view.logit, view.alone, seen, rule))
+    passed = np.flatnonzero(seen.check == 1.0)
+    if passed.size:
+        best = int(passed[np.argmax(view.logit[passed])])
+    else:
+        best = int(combine(view.logit, view.alone, seen, rule))
     worth = _expit(view.logit[best])
     free = ~asked if eligible is None else ~asked & eligible
     values, spread = np.full(m, worth), np.zeros(m)
     values[seen.at] = _expit(view.logit)
     voted, combined = best, None
-    if shares:
+    if shares and not passed.size:
         best, combined, found = _pooled(view, shares, voted)
         worth = np.asarray(found)
         values[seen.at[best]] = found
     accepted = int(seen.at[best])
-    if left <= 0 or not free.any():
+    if passed.size or left <= 0 or not free.any():
         p = np.zeros(m)
         p[accepted] = 1.0
         return Step(p, values, spread, combined, accepted)
@@ -331,15 +335,19 @@ def first_step(state: Arrays, *, estimate: Floats, penalty: Floats, eligible: Bo
     actions = np.ones(len(estimate), dtype=bool) if eligible is None else eligible
     most = np.where(actions, value + spread - penalty, -np.inf)
     among = np.sort(np.argsort(-most, kind="stable")[: min(SHORT, int(actions.sum()))])
-    value[among] += _later_gains(state, e[among], z[among], weight[among], penalty=penalty[among])
+    going_on = weight[among] * (check[among] < 1.0)  # a passed check ends the round
+    value[among] += _later_gains(state, e[among], z[among], weight[among], going_on=going_on, penalty=penalty[among])
     value = state["answering"] * (value + state["bias"])
     spread = np.where(actions, np.hypot(spread, FIRST_SCALE * np.sqrt(state["bias_var"])), 0.0)
     chance = coupled_randucb(value - penalty, spread, actions)
     return Step(with_uniform_share(chance, floor, actions), value, spread)
 
 
-def _later_gains(state: Arrays, e: Floats, z: Floats, weight: Floats, *, penalty: Floats) -> Floats:
-    """Expected gain of asking a second agent if that pays, by first agent, (M,); evidence at their points, (M, K)."""
+def _later_gains(state: Arrays, e: Floats, z: Floats, weight: Floats, *, going_on: Floats, penalty: Floats) -> Floats:
+    """Expected gain of asking a second agent if that pays, by first agent, (M,); evidence at their points, (M, K).
+
+    ``going_on`` are the weights of the points of a first answer after which a second one may be asked for.
+    """
     m, k = e.shape
     before = (m * k, 1, 1)
     later = e + float(state["common"][5]) * z.reshape(before)  # (first agent and point, second agent, point)
@@ -348,7 +356,7 @@ def _later_gains(state: Arrays, e: Floats, z: Floats, weight: Floats, *, penalty
     gain = (shares * surplus).sum(axis=2) / shares.sum(axis=2) - penalty - _TIE
     gain = gain.reshape(m, k, m)
     gain[np.arange(m), :, np.arange(m)] = 0.0
-    return np.asarray((weight * np.maximum(gain.max(axis=2), 0.0)).sum(axis=1))
+    return np.asarray((going_on * np.maximum(gain.max(axis=2), 0.0)).sum(axis=1))
 
 
 def combine(logit: Floats, alone: Floats, seen: Seen, rule: CombineRule) -> int:

@@ -440,8 +440,9 @@ class Router:
 
         With ``check``, every answer is looked at before it is delivered: ``check(task, answer)`` returns whether it
         passed, or a dictionary with fields of :class:`bot_orch.Answer` (``signal``, ``check``, ``label``, ``key``,
-        ``output``, ``cost_usd``). Then the answer is delivered, or another agent is asked, by what is learned of checks
-        and signals: a check that errs is trusted less. Only the delivered answer is judged.
+        ``output``, ``cost_usd``). An answer that passed (``True`` or 1) is delivered. After any other, it is delivered
+        or another agent is asked, by what is learned of checks and signals: a check that errs is trusted less. Only
+        the delivered answer is judged.
         """
         check_seconds("timeout_s", timeout_s)
         check_sync("judge", self._judge)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import numpy as np
 import pytest
 
 from bot_orch import InvalidInputError, Outcome, Router, Task, UnknownDecisionError
@@ -27,6 +28,30 @@ def test_a_failed_check_asks_another_agent_and_delivers_what_passed():
     assert all(call.decision.action == "accept" for call in calls)
     assert all(call.outcome is not None and call.earlier for call in calls)
     assert router.pending == ()
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_passed_check_ends_the_round(judged):
+    """With a check that never errs, another agent is asked after a failed check and never after a passed one."""
+    right = np.random.default_rng(1).random((300, 3)) < (0.7, 0.6, 0.5)
+    functions = {name: lambda task, agent=agent: right[int(task.id), agent] for agent, name in enumerate("abc")}
+    judge = (lambda task, answer: float(answer)) if judged else None
+    router = Router(list(functions), functions=functions, judge=judge, seed=1)
+    calls = [router.call(Task(id=str(t)), attempts=2, check=lambda task, answer: answer) for t in range(300)]
+    asked = [[each.answer for each in (*call.earlier, call) if each.decision.action == "ask"] for call in calls]
+    first_passed = [len(each) for each in asked if each[0]]
+    assert len(first_passed) > 150 and set(first_passed) == {1}
+    assert sum(len(each) == 2 for each in asked if not each[0]) > 50
+    assert all(call.answer for call, each in zip(calls, asked, strict=True) if any(each))
+
+
+def test_a_check_that_says_how_far_an_answer_passed_is_weighed():
+    """A number below one is evidence: an answer that passed half-way does not end the round."""
+    router = _router(bad=lambda task: "bad", good=lambda task: "good")
+    share = {"bad": 0.1, "good": 0.9}
+    calls = [router.call(Task(), attempts=2, check=lambda task, answer: share[answer]) for _ in range(60)]
+    assert any(len(call.earlier) == 2 for call in calls)
+    assert sum(call.answer == "good" for call in calls[30:]) >= 28
 
 
 def test_async_checks_and_their_fields():
