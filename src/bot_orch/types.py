@@ -26,6 +26,7 @@ _FAILED = ("crashed", "out_of_memory", "failed")
 #: What ``Outcome.reason`` may be, words of other programs included; :mod:`bot_orch.survival.causes` has their meaning.
 REASONS = frozenset({*_CENSORED, *_FAILED, "crash", "error", "memout", "oom", "other", "ok", "completed"})
 _BOOLEANS = (bool, np.bool_)
+REWARD_ROUNDING = 1e-9  # how far beyond [0, 1] a reward may lie: a mean of ones can be 1.0000000000000002
 _SERIES = ("apart", "shares")  # fields of an answer with several numbers
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
@@ -165,7 +166,7 @@ class Outcome:
         if self.cost_usd is not None:
             check_number("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
         if self.reward is not None:
-            check_reward(self.reward)
+            object.__setattr__(self, "reward", check_reward(self.reward))
         if self.elapsed_s is not None:
             check_number("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
         if self.reason is not None:
@@ -478,12 +479,18 @@ class Decision:
 
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:
-    """Return the reward; raise an error unless it lies in [0, 1]."""
+    """Return the reward, clipped to [0, 1] where rounding exceeds that; raise an error if it lies farther outside.
+
+    Examples
+    --------
+    >>> check_reward(0.1 * 3 + 0.7 + 2e-16)
+    1.0
+    """
     number = type(reward) is float or is_number(reward) or isinstance(reward, _BOOLEANS)  # right or wrong is one
-    if not (number and 0.0 <= reward <= 1.0):  # also catches nan
+    if not (number and -REWARD_ROUNDING <= reward <= 1.0 + REWARD_ROUNDING):  # also catches nan
         remedy = "rescale rewards to [0, 1]" if number else "pass a number in [0, 1]"
         raise InvalidInputError(name, f"is {reward!r}", remedy)
-    return reward
+    return reward if 0.0 <= reward <= 1.0 else min(max(reward, 0.0), 1.0)
 
 
 def check_reason(reason: str | None, name: str = "outcome.reason") -> None:

@@ -185,7 +185,7 @@ class CallReply:
 
     def __post_init__(self) -> None:
         if self.reward is not None:
-            check_reward(self.reward)
+            object.__setattr__(self, "reward", check_reward(self.reward))
         if self.measure is not None and not isinstance(self.measure, Measure):
             raise InvalidInputError("reply.measure", "is no measure", "pass Labels, Samples, ... of bot_orch.transport")
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
-from bot_orch.types import Answer, Task
+from bot_orch.types import REWARD_ROUNDING, Answer, Task
 
 #: What a table may say of the answers of agents.
 _ANSWERS = ("signal", "check", "label", "key", "cost_usd")
@@ -66,9 +66,9 @@ class Evaluations:
         n, m = len(rewards), len(self.agents)
         if rewards.shape != (n, m):
             raise InvalidInputError("evaluations", f"has the shape {rewards.shape}", f"pass one column for each of {m}")
-        if np.any((rewards < 0.0) | (rewards > 1.0) | np.isinf(rewards)):  # nan is missing
+        if np.any((rewards < -REWARD_ROUNDING) | (rewards > 1.0 + REWARD_ROUNDING)):  # nan is missing
             raise InvalidInputError("evaluations", "holds a reward outside of [0, 1]", "rescale rewards to [0, 1]")
-        object.__setattr__(self, "rewards", rewards)
+        object.__setattr__(self, "rewards", np.clip(rewards, 0.0, 1.0))
         if self.features is not None:
             object.__setattr__(self, "features", _features(self.features, n))
         weight = _numbers("weight", self.weight, "pass how many outcomes a row counts for: one number, or one per row")

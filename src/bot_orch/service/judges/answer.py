@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from bot_orch.agents.base import CallReply, CallRequest
 from bot_orch.core.events import DecisionMade
-from bot_orch.errors import BotOrchError
+from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.types import check_reward
 
 _REASON = 80  # characters
 
@@ -123,6 +124,7 @@ def checked_value(value: Any) -> float | None:
     """
     if value is None:
         return None
-    if isinstance(value, bool | int | float) and 0.0 <= value <= 1.0:
-        return float(value)
-    raise JudgeFailure(f"the judge gave {str(value)[:40]!r}; give a number from 0 to 1, or nothing")
+    try:
+        return float(check_reward(value, "value"))
+    except InvalidInputError as error:
+        raise JudgeFailure(f"the judge gave {str(value)[:40]!r}; give a number from 0 to 1, or nothing") from error
