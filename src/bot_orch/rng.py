@@ -1,7 +1,8 @@
 """Keyed random streams: a draw is a pure function of (key, counter).
 
-This module keeps no state. A decision stores the key and the counter of its draw, so that the draw can be repeated
-later. An experiment gives each seed its own key, so results do not depend on how seeds are spread over processes.
+Apart from counting forks, this module keeps no state. A decision stores the key and the counter of its draw, so that
+the draw can be repeated later. An experiment gives each seed its own key, so results do not depend on how seeds are
+spread over processes.
 
 The uniform stream is SplitMix64 [1]_ in counter mode; :func:`generator` gives a NumPy generator where an
 environment needs richer distributions.
@@ -14,6 +15,7 @@ References
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -99,6 +101,23 @@ def random_prefix() -> str:
     False
     """
     return secrets.token_hex(8)
+
+
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_forked)
+
+
+def forks() -> int:
+    """How often this process and its parents were forked; it differs from the number before a fork."""
+    return _forks
 
 
 def generator(*parts: str | int) -> np.random.Generator:

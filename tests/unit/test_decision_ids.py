@@ -1,5 +1,6 @@
 """Ids of decisions: no two orchestrators share them, a saved state keeps them, and draws do not depend on them."""
 
+import os
 import subprocess
 import sys
 
@@ -28,6 +29,33 @@ def played(router, rounds=30):
 def test_two_processes_have_ids_of_their_own():
     found = {subprocess.check_output([sys.executable, "-c", CODE], text=True) for _ in range(2)}
     assert len(found) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("kind", [Orchestrator, Router])
+def test_a_forked_process_has_ids_of_its_own(kind):
+    """Two workers forked from one router: the choices stay equal, an outcome for the other one is refused."""
+    router = kind(["a", "b"], seed=3)
+    before = router.decide(Task())
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        made = [router.decide(Task()) for _ in range(5)]
+        router.observe(before.id, Outcome.completed(1.0))
+        router.observe(made[0].id, Outcome.completed(1.0))
+        os.write(writing, "\n".join(f"{each.id} {each.agent}" for each in made).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        theirs = [line.split() for line in pipe.read().splitlines()]
+    os.waitpid(child, 0)
+    ours = [router.decide(Task()) for _ in range(5)]
+    assert [agent for _, agent in theirs] == [each.agent for each in ours]
+    assert {each for each, _ in theirs}.isdisjoint(each.id for each in ours)
+    assert ours[0].id.partition("-")[0] == before.id.partition("-")[0], "the parent goes on"
+    with pytest.raises(UnknownDecisionError):
+        router.observe(theirs[0][0], Outcome.completed(1.0))
+    router.observe(before.id, Outcome.completed(1.0))
 
 
 @pytest.mark.parametrize("kind", [Orchestrator, Router])

@@ -78,7 +78,7 @@ from bot_orch.numerics.choice import capped, draw
 from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
-from bot_orch.rng import derive_key, random_prefix, stream_of, uniform
+from bot_orch.rng import derive_key, forks, random_prefix, stream_of, uniform
 from bot_orch.types import Agent, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, check_reward
 
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
@@ -575,6 +575,8 @@ class Orchestrator:
             )
             agent = draw(p, self._uniform(counter))
             step = described[int(agent)]
+        if self._forks != forks():
+            self._rename()
         return _decision(
             decision_id or f"{self._prefix}-{counter:012x}",
             task.id,
@@ -1248,10 +1250,16 @@ class Orchestrator:
         self._applied = None
         self._stream = derive_key("orchestrator", self.seed)
         self._uniform = stream_of(self._stream)
-        self._prefix = state.prefix or f"{self._stream:016x}"
+        self._prefix, self._forks = state.prefix or f"{self._stream:016x}", forks()
         self._audit_stream = derive_key("audit", self.seed)
         self._name = policy_name(self.policy)
         self._refresh()
+
+    def _rename(self) -> None:
+        """Begin ids with a prefix of this process: the parent that it was forked from goes on with the old one."""
+        self._forks = forks()
+        if self._state.prefix:
+            self._prefix = self._state.prefix = random_prefix()
 
     def use_encoder(self, encoder: Encoder | str | None) -> None:
         """Encode texts with a callable that could not be saved: only its version was."""
