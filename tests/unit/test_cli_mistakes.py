@@ -56,9 +56,13 @@ def test_only_files_give_way(tmp_path):
     assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_bytes() == b"written"
 
 
+IMPORT = ["import", "--from", "csv", "a.csv", "--out", "b.sqlite"]
+
+
 @pytest.mark.parametrize(
     "words",
-    [["serve", "c.yaml"], ["validate", "c.yaml"], ["replay", "a.sqlite"], ["quickstart"]],
+    [["serve", "c.yaml"], ["validate", "c.yaml"], ["replay", "a.sqlite"], ["quickstart"], IMPORT],
+    ids=lambda words: words[0],
 )
 def test_without_the_extra_it_is_named(words):
     code = "import sys; sys.modules['msgspec'] = None; from bot_orch.cli import main; sys.exit(main())"

@@ -73,6 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BotOrchError as error:
         print(f"bot-orch: {error}", file=sys.stderr)  # noqa: T201
         return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("", "bot_orch"):
+            raise
+        needed = MissingExtraError(f"a command that imports {error.name}", "service")
+        print(f"bot-orch: {needed}", file=sys.stderr)  # noqa: T201
+        return 2
     except BrokenPipeError:  # the reader closed the pipe; without dup2 Python would report it again when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

@@ -149,6 +149,9 @@ class Roster:
         if any(isinstance(each, Quality) for each in settings.constraints) and self.price is None:
             remedy = "pass Agent(name, price=...) with Quality(within=...), or weigh dollars with Objective(usd=...)"
             return f"constraints.quality: no agent has a price, so all cost the same until outcomes say more; {remedy}"
+        if any(isinstance(each, Budget) for each in settings.constraints) and self.price is None:
+            remedy = "pass Agent(name, price=...), and Outcome.completed(..., cost_usd=...) where costs vary"
+            return f"constraints.budget: no agent has a price, so nothing is spent until outcomes have costs; {remedy}"
         counted = settings.weights.per_usd or any(isinstance(each, Budget | Quality) for each in settings.constraints)
         if self.price is None or counted or len(self.agents) < 2:
             return ""

@@ -27,6 +27,9 @@ def test_a_warning_names_both_choices(make):
     with pytest.warns(PriceWarning, match=r"agents.price.*Objective\(usd=.*Quality\(within=") as seen:
         make(PRICED)
     assert len(seen) == 1 and seen[0].filename == __file__ and issubclass(PriceWarning, BotOrchWarning)
+    with pytest.warns(PriceWarning, match=r"constraints.budget: no agent has a price.*cost_usd="):
+        Orchestrator(["a", "b"], constraints=Budget(0.01))
+    Orchestrator(PRICED, constraints=Budget(0.05))
     with pytest.warns(PriceWarning, match=r"constraints.quality: no agent has a price.*Objective\(usd="):
         make(["a", "b"], constraints=Quality(within=0.02))
 
