@@ -190,6 +190,7 @@ def _looks_at_answers(arguments: argparse.Namespace, paths: list[Path]) -> bool:
 
 
 def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
+    from bot_orch.core.settings import Settings
     from bot_orch.lab.arena.answers import run_answers
 
     given = {"--policies": arguments.policies, "--budget": arguments.budget, "--conditions": arguments.conditions}
@@ -213,7 +214,7 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
         evaluated=arguments.warm_start,
         tell=print,
     )
-    print(f"table:   {table}")  # noqa: T201
+    print(f"floor:   {Settings.floor:g}\ntable:   {table}")  # noqa: T201
     return 0
 
 
@@ -249,7 +250,11 @@ def _report(out: Path, page: Path) -> None:
         _note("no verdict: rounds of several attempts are not compared with what is done now; see the table")
     for each in verdicts:
         print(f"{textwrap.fill(each['text'], 110, subsequent_indent='  ')}\n")  # noqa: T201
-    lines = [f"report:  {page}"] if page.suffix == ".html" else []
+    from bot_orch.core.settings import Settings
+    from bot_orch.lab.harness.players import REPLAY_FLOOR
+
+    lines = [f"floor:   {REPLAY_FLOOR:g} for policies; a router has {Settings.floor:g} unless you set it"]
+    lines += [f"report:  {page}"] if page.suffix == ".html" else []
     print("\n".join([*lines, f"verdict: {out / 'verdict.json'}", f"table:   {out / 'arena.csv'}"]))  # noqa: T201
 
 

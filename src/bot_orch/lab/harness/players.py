@@ -28,6 +28,9 @@ from bot_orch.transport.geometries.lateness import Lateness
 from bot_orch.transport.measures import Cloud
 from bot_orch.types import Outcome
 
+#: The floor at which policies are replayed: none, as a replay needs no propensities for later.
+REPLAY_FLOOR = 0.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pick:
@@ -86,7 +89,7 @@ class PolicyPlayer(Player):
     lambda_
         As that of :class:`bot_orch.Orchestrator`.
     floor
-        Likewise; none by default, as a replay needs no propensities for later.
+        Likewise.
     context
         Whether the policy is shown the tasks' inputs.
     claims
@@ -99,7 +102,7 @@ class PolicyPlayer(Player):
         setup: Setup,
         lambda_: Lambda = 0.0,
         *,
-        floor: float = 0.0,
+        floor: float = REPLAY_FLOOR,
         context: bool = True,
         claims: bool = True,
     ) -> None:
