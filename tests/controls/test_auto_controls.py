@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from auto_choices import check_doubt, check_newcomers, check_pending, tried
 from auto_worlds import (
+    check_a_bad_start_does_not_lock_out,
     check_doubt_looks_at_rivals,
     check_doubt_of_others_stays,
     check_improvement_is_found,
@@ -148,6 +149,9 @@ def test_a_counter_that_is_not_saved(monkeypatch):
 
 def test_one_noise_for_all_agents_is_noticed(monkeypatch):
     check_doubt_of_others_stays()
-    monkeypatch.setattr("bot_orch.policies.auto._noise", lambda s: s.levels[:, :1])
+    check_a_bad_start_does_not_lock_out()
+    monkeypatch.setattr("bot_orch.policies.auto._noise", lambda s, x: s.levels[:, :1])
     with pytest.raises(AssertionError, match="seldom asked"):
         check_doubt_of_others_stays()
+    with pytest.raises(AssertionError, match="the better agent gets"):
+        check_a_bad_start_does_not_lock_out()

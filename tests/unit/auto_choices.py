@@ -12,6 +12,7 @@ M = 4
 def state_of(policy, count, mean):
     state = allocate(policy.schema(0), (), len(count))
     state["count"][:], state["total"][:] = count, np.multiply(count, mean)
+    state["square"][:] = 0.15 * state["count"]
     state["late_count"][:], state["late_total"][:] = state["count"], state["total"]
     state["learned"][...] = np.sum(count)
     return state

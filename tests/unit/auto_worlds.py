@@ -2,6 +2,8 @@
 
 import random
 
+import numpy as np
+
 from bot_orch import Agent, Objective, Orchestrator, Outcome, Task
 
 WORDS = {
@@ -92,6 +94,33 @@ def share_of_rival(seed, rounds=2000, others=10):
 def check_doubt_looks_at_rivals():
     shares = [share_of_rival(seed) for seed in range(3)]
     assert min(shares) > 0.35, f"the rival gets {min(shares):.2f} of what the leader leaves"
+
+
+def share_of_better(kind, seed, floor, rounds=1000):
+    """Share of the better of two agents without features, where one outcome may mislead.
+
+    "unlucky": the better one's first outcome is 0. "risky": the better one earns .87 and fails on 15 % of the tasks.
+    """
+    rng = np.random.default_rng(seed)
+    if kind == "unlucky":
+        rewards = rng.normal((0.55, 0.62), (0.06, 0.12), (rounds, 2)).clip(0.0, 1.0)
+    else:
+        rewards = np.stack([rng.normal(0.69, 0.02, rounds), 0.87 * (rng.random(rounds) > 0.15)], axis=1)
+    router, asked = Orchestrator(["calm", "better"], seed=seed, floor=floor), 0
+    for row in rewards:
+        decision = router.decide(Task())
+        better = decision.agent == "better"
+        reward = 0.0 if better and asked == 0 and kind == "unlucky" else float(row[int(better)])
+        router.observe(decision.id, Outcome.completed(reward))
+        asked += better
+    return asked / rounds
+
+
+def check_a_bad_start_does_not_lock_out(seeds=5):
+    for kind, least in (("unlucky", 0.85), ("risky", 0.75)):
+        for floor in (0.02, 0.0):
+            shares = [share_of_better(kind, seed, floor) for seed in range(seeds)]
+            assert min(shares) > least, f"{kind}, floor {floor}: the better agent gets {min(shares):.2f}"
 
 
 CHATS = {

@@ -62,6 +62,7 @@ def test_flat_is_the_shrunken_mean():
     policy = Auto()
     state = allocate(policy.schema(0), (), M)
     state["count"][:], state["total"][:] = [10.0, 3.0, 0.0], [6.0, 3.0, 0.0]
+    state["square"][:] = [1.5, 0.45, 0.0]  # a noise of 0.15
     share = np.array([10 / 14, 3 / 7, 0.0])
     everybody = (share @ [0.6, 1.0, 0.0] + 0.05) / (share.sum() + 0.1)
     estimate, spread = only(policy, state, "flat", Situation(14, np.zeros(M)))
@@ -70,11 +71,12 @@ def test_flat_is_the_shrunken_mean():
     np.testing.assert_allclose(spread, 0.8 * np.sqrt(0.15 * (1 / np.array([11.5, 4.5, 1.5]) + stale)), rtol=1e-12)
 
 
-def test_an_agent_left_after_one_bad_outcome_is_tried_again_without_a_floor():
+def test_an_agent_left_after_bad_outcomes_is_tried_again_without_a_floor():
     policy = Auto()
     state = allocate(policy.schema(0), (), 2)
-    policy.update(state, feedback(1, 1, 0.0, m=2))
-    for t in range(2, 120):
+    for t in range(1, 4):
+        policy.update(state, feedback(t, 1, 0.0, m=2))
+    for t in range(4, 120):
         policy.update(state, feedback(t, 0, 0.95, m=2))
     late = [policy.choose(state, Situation(t, np.zeros(2))).propensities[1] for t in (120, 4000)]
     assert late[0] == 0.0 < late[1]

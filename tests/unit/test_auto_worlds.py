@@ -14,6 +14,7 @@ CHECKS = (
     worlds.check_permuted_words_cost_little,
     worlds.check_improvement_is_found,
     worlds.check_doubt_looks_at_rivals,
+    worlds.check_a_bad_start_does_not_lock_out,
     worlds.check_safe_agent_is_left,
     worlds.check_doubt_of_others_stays,
 )

@@ -117,6 +117,7 @@ class Auto(Policy):
         found: dict[str, Field] = {
             "count": Field(),
             "total": Field(),
+            "square": Field(),
             "late_count": Field(),
             "late_total": Field(),
             "last": Field(),
@@ -174,7 +175,7 @@ class Auto(Policy):
         if given.cost is not None:
             trust = _rows(given.cost, s) * (TRUST / (TRUST + s.count + pending))
             penalty = penalty - trust
-        noise = s.levels[:, :1] if x is None else _noise(s)
+        noise = _noise(s, x)
         sd = self._scale(s.m) * np.sqrt(noise * spread)
         location = mean - penalty
         eligible = None if given.eligible is None else _rows(given.eligible, s)
@@ -269,6 +270,7 @@ class Auto(Policy):
         x = _features(s, old.context)
         if x is not None:
             self._withdraw_features(s, agent, reward, x, t=old.t)
+        s.square[0, agent] *= max(0.0, s.count[0, agent] - 1.0) / max(s.count[0, agent], 1.0)
         s.count[0, agent] = max(0.0, s.count[0, agent] - 1.0)
         s.total[0, agent] = max(0.0, s.total[0, agent] - reward)
 
@@ -320,7 +322,7 @@ class Auto(Policy):
         at = (s.i, agent)
         (value, _), w = _predict(s, x, claims, self.forgetting, spread=False)
         errors = reward[:, None] - value[s.i, :, agent]
-        changed = _weigh(s, errors, w)
+        changed = _weigh(s, at, errors, w)
         if self.forgetting:
             if x is None:
                 _look_again(s, at, reward, t)
@@ -541,14 +543,16 @@ def _neighbours(s: _View, x: Floats) -> tuple[Floats, Floats]:
     return s.by_owner(n, kernel), s.by_owner(n, kernel * s.near_rest[:, :n])
 
 
-def _noise(s: _View) -> Floats:
+def _noise(s: _View, x: Floats | None) -> Floats:
     """Variance of each agent's rewards around their estimates, (B, M), shrunk towards the mean of the agents'.
 
     Every agent counts as one in that mean. Over outcomes, an agent that gets the traffic and is always right would make
-    it small, and others, tried on few tasks, would seem known.
+    it small, and others, tried on few tasks, would seem known. With features the outcomes kept count, else all.
     """
-    n = min(int(s.stored.max()), ROWS)
-    count, square = s.by_owner(n), s.by_owner(n, np.square(s.near_rest[:, :n]))
+    count, square = s.count, s.square
+    if x is not None:
+        n = min(int(s.stored.max()), ROWS)
+        count, square = s.by_owner(n), s.by_owner(n, np.square(s.near_rest[:, :n]))
     share, own = count / (count + TRIED), square / np.maximum(count, 1.0)
     above = _sum(share * own, axis=1, keepdims=True) + START_AGENTS * START[0]
     shared = above / (_sum(share, axis=1, keepdims=True) + START_AGENTS)
@@ -649,13 +653,14 @@ def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None)
     return _randucb(height, rise, mask).reshape(shape)
 
 
-def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
-    """Update noise level, members' evidence and moving averages of squared errors.
+def _weigh(s: _View, at: tuple[Any, Any], errors: Floats, w: Floats) -> Bools:
+    """Update noise levels, members' evidence and moving averages of squared errors.
 
     Returns in which routers (B,) a change was detected: the short average is far above the long one.
     """
     mixed = _sum(w * errors, axis=1)
     square = mixed * mixed
+    s.square[at] += square
     levels, rate = s.levels, 1.0 / (s.learned[:, None] + 10.0)
     seen = square[:, None] * _ONES
     seen[:, 3] *= square
@@ -716,6 +721,7 @@ def _forget(s: _View, changed: Bools) -> None:
 def _discount(s: _View, at: tuple[Ints, Ints], keep: Floats) -> None:
     s.count[at] *= keep
     s.total[at] *= keep
+    s.square[at] *= keep
     if s.d:
         s.kind_count[at] *= keep[:, None]
         s.kind_total[at] *= keep[:, None]
