@@ -1,4 +1,4 @@
-"""Time of one decide + observe, beside river, mabwiser and vowpal-wabbit-next, in one run.
+"""Time of one decide + observe, beside river and vowpal-wabbit-next, in one run.
 
 Ours includes what the others leave out: validation, the full probability vector, the terms of every score, a random
 key per decision, and outcomes that may come late. Processor time on one thread. ``auto`` is measured after 5000 rounds,
@@ -124,22 +124,6 @@ def river_ucb(m: int, n: int) -> Callable[[], None]:
     return run
 
 
-def mabwiser_ucb(m: int, n: int) -> Callable[[], None]:
-    """UCB1 in mabwiser."""
-    from mabwiser.mab import MAB, LearningPolicy
-
-    mab = MAB(list(range(m)), LearningPolicy.UCB1(alpha=1.0))
-    mab.fit(list(range(m)), [0.5] * m)
-    rewards = np.random.default_rng(0).random(m).tolist()
-
-    def run() -> None:
-        for _ in range(n):
-            arm = mab.predict()
-            mab.partial_fit([arm], [rewards[arm]])
-
-    return run
-
-
 def vowpal(m: int, n: int) -> Callable[[], None]:
     """Epsilon-greedy contextual bandit with action features in vowpal-wabbit-next."""
     import vowpal_wabbit_next as vw
@@ -209,8 +193,8 @@ def installed(module: str) -> bool:
 
 def context_free(bench: Bench, m: int, n: int) -> None:
     """``bot`` and ``ucb1`` beside the peers' policies without context."""
-    peers = {"river UCB": river_ucb, "mabwiser UCB1": mabwiser_ucb, "vowpal-wabbit-next": vowpal}
-    modules = {"river UCB": "river", "mabwiser UCB1": "mabwiser", "vowpal-wabbit-next": "vowpal_wabbit_next"}
+    peers = {"river UCB": river_ucb, "vowpal-wabbit-next": vowpal}
+    modules = {"river UCB": "river", "vowpal-wabbit-next": "vowpal_wabbit_next"}
     peers = {name: peer for name, peer in peers.items() if installed(modules[name])}
     calls = {name: max(20, n // 20) for name in peers} | {"river UCB": n, "bot": n, "ucb1": n}
     runs = {name: peer(m, calls[name]) for name, peer in peers.items()}

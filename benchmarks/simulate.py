@@ -1,4 +1,4 @@
-"""Rounds per second of whole simulations, beside river's runner and mabwiser's loop, in one run.
+"""Rounds per second of whole simulations, beside river's runner, in one run.
 
 Six Bernoulli agents, 200 rounds. We step 1000 seeds together; the peers run fewer seeds one after the other, since
 their rate does not depend on how many there are. river's policy is its cheapest comparable one. Processor time on one
@@ -71,33 +71,15 @@ def river_runner(seeds: int) -> Callable[[], None]:
     return run
 
 
-def mabwiser_loop(seeds: int) -> Callable[[], None]:
-    """mabwiser's predict and partial_fit."""
-    from mabwiser.mab import MAB, LearningPolicy
-
-    rewards = (np.random.default_rng(0).random((seeds, T, M)) < MEANS).astype(float)
-
-    def run() -> None:
-        for seed in range(seeds):
-            mab = MAB(list(range(M)), LearningPolicy.Softmax(tau=0.2), seed=seed)
-            mab.fit(list(range(M)), [0.0] * M)
-            for t in range(T):
-                arm = mab.predict()
-                mab.partial_fit([arm], [rewards[seed, t, arm]])
-
-    return run
-
-
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/simulate.py --quick")
     parser.add_argument("--quick", action="store_true", help="fewer seeds")
     quick = parser.parse_args().quick
     seeds = 200 if quick else 1000
-    few = {"river": 3, "mabwiser": 1, "Thompson": max(20, seeds // 5), "auto": max(5, seeds // 20)}
+    few = {"river": 3, "Thompson": max(20, seeds // 5), "auto": max(5, seeds // 20)}
     runs = {
         "river": river_runner(few["river"]),
-        "mabwiser": mabwiser_loop(few["mabwiser"]),
         "softmax-EMA": ours("bot", seeds, 0.0),
         "BOT-Orch with alignment": ours("bot", seeds, 1.0),
         "UCB1": ours("ucb1", seeds, 0.0),
@@ -108,7 +90,6 @@ def main() -> None:
     for label in list(runs)[2:]:
         need = 45.0 if label != "Thompson" else None
         bench.row(f"{label} against river", rate[label], rate["river"], higher_is_better=True, need=need)
-        bench.row(f"{label} against mabwiser", rate[label], rate["mabwiser"], higher_is_better=True)
     spent = least_seconds({"auto": ours("auto", few["auto"], 0.0, features=10)}, 3)["auto"]
     name = "auto, 10 features, against 40 us per round"
     bench.row(name, T * few["auto"] / spent, 25_000.0, higher_is_better=True, need=1.0)

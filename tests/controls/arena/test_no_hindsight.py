@@ -73,6 +73,6 @@ def test_control_features_reduced_with_later_rows_are_caught(name: str) -> None:
 
 
 def test_peers_are_prepared_in_hindsight_as_documented() -> None:
-    pytest.importorskip("mabwiser")
+    pytest.importorskip("river")
     with pytest.raises(AssertionError, match="tasks that come later"):
-        check_prefix("mabwiser-linucb")
+        check_prefix("river-linucb")

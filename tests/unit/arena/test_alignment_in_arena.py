@@ -172,7 +172,7 @@ def test_a_run_cut_off_before_the_target_says_nothing() -> None:
     replay = _replay(_timed(), seeds=2, latency_target_s=2.0)
     player = PolicyPlayer(Auto(), replay.setup, "auto")
     for t, (time_s, cause) in enumerate(((1.0, Cause.CENSORED), (5.0, Cause.CENSORED), (1.0, Cause.COMPLETED)), 1):
-        before = RoundContext(t, None, _only(0, 2, 3), reference=None, cutoff_s=None)
+        before = RoundContext(t, None, _only(0, 2, 3), reference=None)
         picked = player.choose(before, np.zeros(2))
         player.learn(
             before, RoundOutcome(picked.agent, np.zeros(2), elapsed_s=np.full(2, time_s), cause=np.full(2, cause))

@@ -97,8 +97,7 @@ def test_one_attempt_is_the_ordinary_replay() -> None:
     assert found["attempts"] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("name", ["auto", "tornede-thompson", "degroote-linear"])
-def test_a_second_attempt_saves_what_the_first_leaves(name: str) -> None:
+def test_a_second_attempt_saves_what_the_first_leaves() -> None:
     """Each task is completed within a second by one of two agents and never by the other; nothing tells which."""
     rng = np.random.default_rng(1)
     event = np.eye(2)[rng.integers(0, 2, 120)]
@@ -106,7 +105,7 @@ def test_a_second_attempt_saves_what_the_first_leaves(name: str) -> None:
     replay = Replay(matrix, seeds=[0], signal="par10")
     solved = {}
     for attempts in (1, 2):
-        trace = play_attempts_of(replay, discover_entrants()[name].build, attempts, settings={"signal": "par10"})
+        trace = play_attempts_of(replay, discover_entrants()["auto"].build, attempts, settings={"signal": "par10"})
         solved[attempts] = trace.completed.mean()
     assert solved[1] < 0.7
     assert solved[2] == 1.0

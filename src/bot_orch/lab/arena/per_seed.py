@@ -15,7 +15,6 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.text import TextFeatures
-from bot_orch.encoders import spread_words
 from bot_orch.lab.environments.replay.attempts import STOPPED
 from bot_orch.lab.environments.replay.bandit import RoundContext, RoundOutcome, Setup
 from bot_orch.lab.harness.players import Pick, Player
@@ -25,15 +24,13 @@ class Learner(ABC):
     """A bandit of another library, for one seed.
 
     ``t`` is the round (from 1) that a call is about, and ``now`` the round under way: outcomes may come later.
-    ``words`` are the codes of the words of the task that a call is about, for those with ``reads_words``; with
-    ``dense_words`` they are hashed to as many columns, of norm one, at the end of ``x``.
+    ``words`` are the codes of the words of the task that a call is about, for those with ``reads_words``.
     """
 
     t: int = 0
     now: int = 0
     words: Sequence[int] = ()
     reads_words = False
-    dense_words = False
 
     @abstractmethod
     def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
@@ -61,7 +58,7 @@ class PerSeedPlayer(Player):
     @property
     def reads_words(self) -> bool:
         """Whether the learners receive the words of texts."""
-        return self._learners[0].reads_words or self._learners[0].dense_words
+        return self._learners[0].reads_words
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
         """Pull each learner once, among its eligible arms."""
@@ -94,18 +91,10 @@ class PerSeedPlayer(Player):
         return [int(code) for code in before.inputs[b, -self._words :] if code]
 
     def _features(self, before: RoundContext) -> Floats:
-        """The prepared context, followed by words for learners that use them as columns."""
-        x = self._nothing if before.context is None else before.context
-        if not (self._words and self._learners[0].dense_words) or before.inputs is None:
-            return x
-        return np.concatenate([x, spread_words(before.inputs[:, -self._words :], self._words)], axis=1)
+        """The prepared context."""
+        return self._nothing if before.context is None else before.context
 
     def restarted(self) -> Player:
         """Every learner restored from its saved state."""
         self._learners = [learner.saved() for learner in self._learners]
         return self
-
-
-def with_intercept(x: Floats) -> Floats:
-    """The features with an intercept, (1, x)."""
-    return np.concatenate([np.ones(1), x])

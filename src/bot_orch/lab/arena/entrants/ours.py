@@ -22,7 +22,7 @@ def _policy(name: str, lambda_: float, settings: dict[str, Any], setup: Setup) -
 
 
 def _tuned(name: str, scale: float) -> Entrant:
-    about = f"exploration {scale:g}: earns more with features, locks in without (benchmarks/peers.py)"
+    about = f"exploration {scale:g}: earns more with features, locks in without"
     return Entrant(f"{name}-tuned", about, partial(_policy, name, 0.0, {"scale": scale}), default=False)
 
 

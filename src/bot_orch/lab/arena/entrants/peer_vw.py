@@ -3,7 +3,7 @@
 Action-dependent features: the task's features are shared, every agent is one indicator, and ``-q ::`` crosses all, so
 that every agent has its own linear model, intercept included. The shared features are the context prepared in hindsight
 and, where tasks have texts, their words (``c_CODE``). The cost is one minus the reward, in [0, 1] as RegCB
-expects. ``benchmarks/peers.py`` prints the configurations that were tried.
+expects. docs/evidence/benchmarks.md says how its settings were searched.
 """
 
 from __future__ import annotations

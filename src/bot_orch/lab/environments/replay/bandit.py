@@ -45,8 +45,6 @@ class RoundContext:
         ``(seeds, M)`` who can take the task; ``None`` means everybody.
     reference
         ``(seeds, D)`` embedding of what the task wants, or ``None``.
-    cutoff_s
-        ``(seeds,)`` how long it will be watched, or ``None``.
     claims
         ``(seeds, M)`` probability of being right that each agent states of itself, NaN where it states none, or
         ``None``.
@@ -60,7 +58,6 @@ class RoundContext:
     eligible: Bools | None
     _: KW_ONLY
     reference: Floats | None
-    cutoff_s: Floats | None
     claims: Floats | None = None
     inputs: Floats | None = None
 
@@ -320,7 +317,6 @@ class Replay:
             None if self.context is None else self.context[rows],
             None if self._eligible is None else self._eligible[rows],
             reference=None if m.reference_embed is None else m.reference_embed[rows],
-            cutoff_s=None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
             claims=None if m.claims is None else m.claims[rows],
             inputs=None if self.inputs is None else self.inputs.values[rows],
         )
