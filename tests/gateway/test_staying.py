@@ -1,10 +1,8 @@
-"""A tool loop, a user or a conversation stays with its agent; the models that there are."""
+"""A tool loop or a conversation stays with its agent; the models that there are."""
 
 import openai
 import pytest
 from remote import GOOD, HELLO
-
-from bot_orch.service.loops import ToolLoops
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
@@ -87,24 +85,12 @@ def test_a_function_that_calls_tools_gets_its_results(serve, client):
     assert again.headers["x-bot-orch-propensity"] == "1.0"
 
 
-def test_memory_of_calls_is_bounded_and_ends():
-    now = [0.0]
-    loops = ToolLoops(3, 10.0, clock=lambda: now[0])
-    loops.remember("t", ["1", "2", "3"], "a")
-    loops.remember("t", ["1", "4"], "b")
-    assert len(loops) == 3
-    assert [loops.agent_of("t", [each]) for each in "1234"] == ["b", None, "a", "b"]
-    now[0] = 10.0
-    assert loops.agent_of("t", ["4"]) is None
-
-
-@pytest.mark.parametrize("by", ["user", "conversation"])
-def test_a_user_or_a_conversation_stays_with_its_agent(endpoint, serve, agent, client, by):
+def test_a_conversation_stays_with_its_agent(endpoint, serve, agent, client):
     lines = [agent(endpoint.script(GOOD), name) for name in ("a", "b", "c")]
-    service = serve(*lines, router=f"{EVEN}, sticky_s: 60, sticky_by: {by}")
+    service = serve(*lines, router=f"{EVEN}, sticky_s: 60")
     chat = client(service).chat.completions
 
-    def agents(user, first):
+    def agents(first, user):
         turns = [{"role": "user", "content": first}]
         found = []
         for _ in range(5):
@@ -113,13 +99,13 @@ def test_a_user_or_a_conversation_stays_with_its_agent(endpoint, serve, agent, c
             found.append(answer.headers["x-bot-orch-agent"])
         return found, answer
 
-    same = [agents("ann" if by == "user" else f"u{n}", f"say {n}" if by == "user" else "hello") for n in range(3)]
+    same = [agents("hello", f"u{n}") for n in range(3)]
     assert len({name for found, _ in same for name in found}) == 1
-    others = [agents(f"u{n}", f"other {n}")[0] for n in range(8)]
+    others = [agents(f"other {n}", "ann")[0] for n in range(8)]
     assert all(len(set(found)) == 1 for found in others) and len({found[0] for found in others}) > 1
     shown = service.get(f"/v1/decisions/{same[0][1].headers['x-bot-orch-decision-id']}").json()
-    assert shown["decision"]["by"] == "sticky" and shown["session"].startswith(f"{by}:")
-    assert "ann" not in shown["session"].partition(":")[2]
+    assert shown["decision"]["by"] == "sticky" and shown["session"].startswith("conversation:")
+    assert "hello" not in shown["session"]
 
 
 def test_models(endpoint, serve, agent, client):

@@ -20,7 +20,7 @@ CONFIG = """
 version: 1
 database: {database}
 listen: {{port: {port}}}
-router: {{seed: 5, encoder: builtin, sticky_by: user, sticky_s: 3600}}
+router: {{seed: 5, encoder: builtin, sticky_s: 3600}}
 agents:
   - {{id: quick, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, cost: 0.01}}
   - {{id: careful, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, cost: 0.1}}
@@ -43,13 +43,13 @@ def decide(service, number, user, reward=None):
 
 @pytest.fixture
 def path(start, tmp_path):
-    """A stopped log with decisions of two users, one of them open, and a chat of each with ``sticky_by: user``."""
+    """A stopped log with decisions of two users, one of them open, and a chat of each with a tag."""
     service = start(CONFIG)
     for number in range(60):
         decide(service, number, ("alice", "bob")[number % 2], reward=(number % 5) / 4)
     for user in ("alice", "bob"):
-        chat = {"model": "auto", "user": f"{user}@x", "messages": [{"role": "user", "content": "hello"}]}
-        assert service.post("/v1/chat/completions", chat).status == 200
+        chat = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
+        assert service.post("/v1/chat/completions", chat, headers={"x-bot-orch-tags": f"user:{user}.x"}).status == 200
     decide(service, 99, "alice")
     service.stop()
     return tmp_path / "log.sqlite"
@@ -124,12 +124,11 @@ def test_a_user_of_whom_nothing_is_known_is_said(path, capsys):
     assert main(["erase", str(path), "--user", "carol"]) == 1
     said = capsys.readouterr().out
     assert "no decision is known of user 'carol'" in said
-    assert "sticky_by: user" in said
     assert len(said.splitlines()) == 1
 
 
-def test_the_openai_field_user_is_found_by_its_digest(path, capsys):
-    assert main(["erase", str(path), "--user", "alice@x"]) == 0
+def test_the_chats_of_a_user_are_found_by_their_tag(path, capsys):
+    assert main(["erase", str(path), "--user", "alice.x"]) == 0
     assert "1 decision" in capsys.readouterr().out
     assert len([each for each in events(path, DecisionMade) if each.engine == ERASED]) == 1
     assert verified(path).ok

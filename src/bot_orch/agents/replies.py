@@ -113,6 +113,17 @@ def tool_call_ids(message: Any) -> tuple[str, ...]:
     return tuple(each for each in ids if isinstance(each, str) and each)
 
 
+def made_in(reply: CallReply) -> tuple[str, ...]:
+    """Ids of the tool calls or responses in an answer."""
+    if reply.made or reply.raw is None or reply.output is not None or b'"tool_calls"' not in reply.raw:
+        return reply.made
+    try:
+        choices = load_json(reply.raw)["choices"]
+        return tuple(each for choice in choices for each in tool_call_ids(choice.get("message")))
+    except (CallFailure, TypeError, KeyError, AttributeError):
+        return ()
+
+
 async def in_one_piece(reply: CallReply) -> AsyncGenerator[Chunk, None]:
     """Convert a reply to a stream with a single content chunk; tool calls and finish reasons are kept."""
     event = None if reply.raw is None else _as_event(reply.raw)

@@ -10,7 +10,7 @@ DESCRIPTION = """\
 Erase ended decisions (--user, --before, or both): texts, features, measures, task names, sessions, tags, ids of reports
 and idempotency keys. Agent, probabilities, rewards, times, tokens and dollars stay. What was learned stays and goes on
 from a note in the log; the command prints what the learned state holds. A user's decisions are those of the session
-USER, of the OpenAI field user with sticky_by: user, and with the tag USER or user:USER.
+USER, and with the tag USER or user:USER.
 
 Or only the texts of a log (--texts-older-than): inputs and outputs of ended rounds (/v1/tasks), and what people read
 and wrote in the queue. Decisions, outcomes, times and numbers stay: replay and evaluate give the same results.
@@ -53,7 +53,7 @@ def _erase(arguments: argparse.Namespace) -> int:
     if arguments.user is not None and not found.events and not found.kept:
         print(  # noqa: T201
             f"no decision is known of user {arguments.user!r}, nothing was erased; the log knows a user by session or "
-            "tag, and by the OpenAI field user only if sticky_by: user was set"
+            "tag alone"
         )
         return 1
     said = ", ".join(f"{number} {kind.partition('@')[0]}" for kind, number in sorted(found.events.items()))

@@ -12,7 +12,6 @@ probabilities and random key. Another engine learns from what is left.
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Set
 from contextlib import closing
@@ -144,8 +143,7 @@ def _empty_base(log: SqliteLog | PostgresLog, ledger: Ledger, before_us: int) ->
 class Subject(NamedTuple):
     """Whose decisions: of a user, before a time, or both.
 
-    A user's are those whose session is the user (by name, or the digest that ``sticky_by: user`` writes), and those
-    with the tag ``USER`` or ``user:USER``.
+    A user's are those whose session is the user, and those with the tag ``USER`` or ``user:USER``.
     """
 
     user: str | None = None
@@ -157,9 +155,7 @@ class Subject(NamedTuple):
             return False
         if self.user is None:
             return True
-        said = f"user\0{event.token}\0{self.user}".encode("utf-8", "surrogatepass")
-        digest = f"user:{hashlib.blake2b(said, digest_size=12).hexdigest()}"
-        return event.session in (self.user, digest) or not {self.user, f"user:{self.user}"}.isdisjoint(event.tags)
+        return event.session == self.user or not {self.user, f"user:{self.user}"}.isdisjoint(event.tags)
 
 
 @dataclass(slots=True)

@@ -23,11 +23,11 @@ from bot_orch.log.log import Log
 from bot_orch.log.rollout import CONFIG_REF, CONFIG_VERSION
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog
+from bot_orch.recent import Newest
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator, warm_up
 from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import Config, TokenLimitsConfig
 from bot_orch.service.judges.registry import NO_SIGNAL, SIGNALS, lacks_signal
-from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.objective import baseline_of
 from bot_orch.service.operations.tracing import Traces, note_attempt
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("bot_orch.service")
 _LOADED_S, _LOOK_S = 5.0, 0.02
 _SWEEP_AT_ONCE = 500
+_MOST_MADE = 100_000
 
 
 class Reloaded(NamedTuple):
@@ -99,7 +100,8 @@ class Runtime:
         self.used: RouterUsage | None = None  # of this router
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
-        self.repeats, self.loops = Repeats(), ToolLoops()
+        self.repeats = Repeats()
+        self.made: Newest[tuple[str, str], str] = Newest(_MOST_MADE)  # agents by token and id of a call or response
         self.stopping = self.loaded = self.closed = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None

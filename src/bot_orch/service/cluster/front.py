@@ -18,6 +18,7 @@ from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest
 from bot_orch.agents.breaker import BreakerSettings
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.limits import Retry
+from bot_orch.agents.replies import made_in
 from bot_orch.service.build import called_alike, make_guard
 from bot_orch.service.cluster.forwarding import Directory, broken, no_owner
 from bot_orch.service.cluster.wire import (
@@ -36,7 +37,6 @@ from bot_orch.service.cluster.wire import (
     Stop,
 )
 from bot_orch.service.config import AgentConfig, Config
-from bot_orch.service.loops import made_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rounds import AnswerFrame

@@ -36,6 +36,7 @@ _INSTEAD = {
     "router.shadow": "write router.observe: {baseline: ..., usd_per_day: ...}; every answer is judged by itself",
     "tenants": "remove it; run one service for each application, each with its own file and log",
     "tokens.tenant": "remove it; run one service for each application, each with its own file and log",
+    "router.sticky_by": "remove it; with sticky_s a conversation stays, or the session that a request names",
     "webhooks": "remove it; load deploy/helm/bot-orch/alerts.yaml in Prometheus, and let Alertmanager notify",
 }
 

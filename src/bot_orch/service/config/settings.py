@@ -184,14 +184,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     ] = None
     horizon_s: Annotated[float, _is("Without feedback for this long, the outcome is right-censored.", 1e-3)] = 86_400.0
     patience_s: Annotated[float, _is("Silence that lasted this long has reward zero.", 1e-3)] | None = None
-    sticky_s: Annotated[float, _is("Seconds for which a session stays with its agent.", 0)] = 0.0
-    sticky_by: Annotated[
-        Literal["session", "user", "conversation"],
-        _is(
-            "The session of a chat that names none: nothing (`session`), its `user`, or its first messages "
-            "(`conversation`)."
-        ),
-    ] = "session"
+    sticky_s: Annotated[float, _is("Seconds for which a session or conversation stays with its agent.", 0)] = 0.0
     attempts: Annotated[
         int,
         _is(

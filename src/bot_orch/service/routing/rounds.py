@@ -19,6 +19,7 @@ import msgspec
 
 from bot_orch.agents.base import AgentMeter, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.endings import Ending
+from bot_orch.agents.replies import made_in
 from bot_orch.agents.served import is_replacement
 from bot_orch.core.events import MODEL, DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.core.reward import SurvivalReward
@@ -27,7 +28,6 @@ from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.judges.answer import Verdict
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.judging.completions import answered_by
-from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
 from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, feedback_id
@@ -389,17 +389,22 @@ class Round:
         self.runtime.writer.stage(self.runtime.writer.stamp(), note, decision.id)
 
     async def _delivered(self, decision: DecisionMade, found: Candidate) -> Candidate:
-        """The accepted answer, once judges and tool loops know of it."""
+        """The accepted answer, once judges know of it and of its tool calls."""
         reply = found.reply
         if self.runtime.config.router.signal == "logprobs" and with_logprobs(self.call) is not self.call:
             reply = replace(reply, raw=without_logprobs(reply.raw))
-        self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
+        self._remember_made(decision, reply)
         self.answered, self._usage = True, reply.usage
         if reply.reward is not None:
             outcome = replace(reply.outcome(), output=None)  # which its own decision has shown
             self._report(decision.id, outcome, judge=OWN)
         self._judge(decision, reply, known=found.verdicts)
         return replace(found, reply=reply)
+
+    def _remember_made(self, decision: DecisionMade, reply: CallReply) -> None:
+        """Remember who made the tool calls or the response: what builds on them goes to that agent."""
+        for each in made_in(reply):
+            self.runtime.made[self.constraints.token, each] = decision.agent
 
     def _count_steps(self, decision: DecisionMade) -> None:
         """Count a round by the number of agents asked, and what later ones cost."""
@@ -477,7 +482,7 @@ class Round:
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
         self._check_model(decision, reply.model)
-        self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
+        self._remember_made(decision, reply)
         self.answered, self._usage = True, reply.usage
         self.spent_usd += reply.cost_usd
         default = reply.reward is None
@@ -624,10 +629,11 @@ def unknown_model() -> Problem:
 
 async def _made_by(runtime: Runtime, chat: ChatTask) -> str | None:
     """The agent that has what the chat builds on: tool calls, an earlier answer, a file."""
-    caller = chat.constraints.token
-    found = runtime.loops.agent_of(caller, (*chat.refers_to, *chat.results))
+    token = chat.constraints.token
+    for each in (*chat.refers_to, *chat.results):
+        if (agent := runtime.made.get((token, each))) is not None:
+            return agent
     for each in chat.refers_to:
-        if runtime.loops.agent_of(caller, (each,)) is None:
-            known = await answered_by(runtime, each)
-            found = found or known or None
-    return found
+        if agent := await answered_by(runtime, each):
+            return agent
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from bot_orch.agents.base import CallRequest
 from bot_orch.arrays import nan_for_null
 from bot_orch.core.events import TaskRecord
 from bot_orch.service.api.bodies import ChatAside, ChatHints
-from bot_orch.service.loops import results_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.requests import needs_of, prompt_of, size_of
 from bot_orch.service.routing.rounds import ChatTask
@@ -48,8 +47,6 @@ class ChatRequest:
         Tools of the endpoint that the answer may use and need not: left out if no agent has them.
     refers_to
         Ids of earlier answers that the request builds on, in addition to tool results in the messages.
-    user
-        Who the request is for, as the caller names them.
     """
 
     endpoint: str
@@ -63,7 +60,6 @@ class ChatRequest:
     only: str = ""
     offered: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
-    user: str = ""
 
 
 def read_model(body: Mapping[str, Any]) -> str:
@@ -110,7 +106,7 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
             ),
         ),
         refers_to=asked.refers_to,
-        results=tuple(results_in(messages)),
+        results=tuple(_results_in(messages)),
         text=prompt_of(messages) if encodes else None,
     )
 
@@ -130,20 +126,31 @@ def call_of(asked: ChatRequest, trace: Mapping[str, str]) -> CallRequest:
 
 
 def _session(request: Request, asked: ChatRequest) -> str | None:
-    """The session of a request without one: a digest of its user or its conversation, safe to log."""
-    settings, token = request.runtime.config.router, request.caller.name
-    by = settings.sticky_by
-    if by == "session" or settings.sticky_s <= 0:
+    """The session of a request without one: a digest of its messages up to the user's first one, safe to log."""
+    if request.runtime.config.router.sticky_s <= 0:
         return None
-    if by == "user":
-        return _digest("user", token, asked.user) if asked.user else None
     first = next((place for place, each in enumerate(asked.messages) if each.get("role") == "user"), None)
     if first is None:
         return None
     said = (repr(each.get("content")) for each in asked.messages[: first + 1])
-    return _digest("conversation", token, *said)
+    parts = "\0".join(("conversation", request.caller.name, *said))
+    return f"conversation:{hashlib.blake2b(parts.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
 
 
-def _digest(*parts: str) -> str:
-    said = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return f"{parts[0]}:{hashlib.blake2b(said, digest_size=12).hexdigest()}"
+def _results_in(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ids of the tool calls whose results end the chat.
+
+    Examples
+    --------
+    >>> _results_in([{"role": "user"}, {"role": "tool", "tool_call_id": "a"}, {"role": "tool", "tool_call_id": "b"}])
+    ['b', 'a']
+    >>> _results_in([{"role": "tool", "tool_call_id": "a"}, {"role": "user"}])
+    []
+    """
+    found: list[str] = []
+    for message in reversed(messages):
+        if message.get("role") != "tool":
+            break
+        if isinstance(made := message.get("tool_call_id"), str):
+            found.append(made)
+    return found

@@ -50,7 +50,6 @@ class MessagesDialect:
             messages.append({"role": "system", "content": system})
         for each in given:
             messages += _turn(each, only)
-        user = body.get("metadata")
         params, offered = _params(body, only)
         return ChatRequest(
             self.endpoint,
@@ -62,7 +61,6 @@ class MessagesDialect:
             document=native(body),
             only=only[0] if only else "",
             offered=tuple(offered),
-            user=text_of(user.get("user_id")) if isinstance(user, Mapping) else "",
         )
 
     def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:

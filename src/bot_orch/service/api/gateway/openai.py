@@ -28,7 +28,6 @@ class ChatDialect:
         if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
             raise Problem(400, "missing_messages", "messages: must be a list of messages", param="messages")
         params = {name: value for name, value in body.items() if name not in _OURS}
-        user = params.get("user")
         return ChatRequest(
             self.endpoint,
             model,
@@ -36,7 +35,6 @@ class ChatDialect:
             params=params,
             hints=read_hints(body),
             stream=body.get("stream") is True,
-            user=user if isinstance(user, str) else "",
         )
 
     def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:

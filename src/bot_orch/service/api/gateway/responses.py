@@ -43,7 +43,6 @@ class ResponsesDialect:
             only=only[0] if only else "",
             offered=tuple(offered),
             refers_to=(previous,) if isinstance(previous, str) else (),
-            user=text_of(body.get("user")),
         )
 
     def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:
