@@ -48,6 +48,7 @@ _log = logging.getLogger("bot_orch.service")
 _LOADED_S, _LOOK_S = 5.0, 0.02
 _SWEEP_AT_ONCE = 500
 _MOST_MADE = 100_000
+_MOST_PENDING = 20_000  # decisions without an outcome; each takes some 5 kB with a text
 
 
 class Reloaded(NamedTuple):
@@ -75,7 +76,7 @@ class Runtime:
         The settings.
     open_queue
         Opens the queue of people of a runtime that is starting; human agents need one.
-    log, clock, grouped
+    log, clock, grouped, most_pending
         Handed in by tests and benchmarks; made from the settings otherwise.
     """
 
@@ -87,7 +88,9 @@ class Runtime:
         log: Log | None = None,
         clock: Clock | None = None,
         grouped: bool = True,
+        most_pending: int = _MOST_PENDING,
     ) -> None:
+        self.most_pending = most_pending
         self.config, self.metrics, self._open_queue = config, Metrics(), open_queue
         self.events = EventMetrics(self.metrics)
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
@@ -103,6 +106,7 @@ class Runtime:
         self.repeats = Repeats()
         self.made: Newest[tuple[str, str], str] = Newest(_MOST_MADE)  # agents by token and id of a call or response
         self.stopping = self.loaded = self.closed = False
+        self.resumed = False  # whether rounds that a restart continues are in flight again
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
         self._loading: asyncio.Future[None] | None = None
@@ -394,7 +398,7 @@ class Runtime:
 
 
 async def sweep_forever(runtime: Runtime) -> None:
-    """Censor decisions that pass the horizon, and save snapshots when due."""
+    """Censor decisions that pass the horizon or are too many, and save snapshots when due."""
     while True:
         await asyncio.sleep(min(1.0, runtime.config.router.horizon_s / 4))
         if not runtime.ready:
@@ -406,11 +410,16 @@ async def sweep_forever(runtime: Runtime) -> None:
 
 
 def sweep(runtime: Runtime) -> int:
-    """Censor decisions without an outcome at the horizon; how many."""
+    """End decisions without an outcome at the horizon, or the oldest ones if too many wait, as silence; how many.
+
+    Each is an event in the log, from which replay derives the rest.
+    """
     now_us = runtime.writer.now_us()
-    silent = _silent(runtime, now_us)
+    silent, reason = _silent(runtime, now_us), "horizon"
+    if not silent:
+        silent, reason = _too_many(runtime, now_us), "too many wait"
     for decision_id, made_us in silent:
-        event = Censored(decision_id, (now_us - made_us) / 1e6, "horizon")
+        event = Censored(decision_id, (now_us - made_us) / 1e6, reason)
         runtime.writer.stage(runtime.writer.stamp(), event, decision_id)
         runtime.metrics.count("bot_orch_feedback_total", effect="censored")
     return len(silent)
@@ -422,10 +431,21 @@ def _silent(runtime: Runtime, now_us: int) -> list[tuple[str, int]]:
     return _older_than(runtime.writer.ledger.pending.items(), now_us - horizon_us, runtime.in_flight)
 
 
-def _older_than(pending: Iterable[tuple[str, int]], limit_us: int, in_flight: Container[str]) -> list[tuple[str, int]]:
+def _too_many(runtime: Runtime, now_us: int) -> list[tuple[str, int]]:
+    """The oldest decisions beyond those that may wait for an outcome; agents that still work are not counted."""
+    if not runtime.resumed:
+        return []
+    pending, in_flight = runtime.writer.ledger.pending, runtime.in_flight
+    excess = len(pending) - sum(each in pending for each in in_flight) - runtime.most_pending
+    return _older_than(pending.items(), now_us, in_flight, most=excess)
+
+
+def _older_than(
+    pending: Iterable[tuple[str, int]], limit_us: int, in_flight: Container[str], *, most: int = _SWEEP_AT_ONCE
+) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     for decision_id, time_us in pending:  # oldest first
-        if time_us > limit_us or len(found) == _SWEEP_AT_ONCE:
+        if time_us > limit_us or len(found) >= min(most, _SWEEP_AT_ONCE):
             break
         if decision_id not in in_flight:
             found.append((decision_id, time_us))

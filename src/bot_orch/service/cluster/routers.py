@@ -241,3 +241,4 @@ async def begin(runtime: Runtime) -> None:
     """Start background work that needs the loaded log."""
     open_bench(runtime)
     await resume(runtime)
+    runtime.resumed = True
