@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Difference, LogSample, Support, out_of_fold, quantile, support
 from bot_orch.evaluation.rounds import LoggedRounds
+from bot_orch.numerics.hull import upper_hull
 
 #: What is compared: dollars, reward and seconds of a request.
 MEASURES = ("usd", "reward", "seconds")
@@ -188,23 +188,21 @@ def compare(requests: ServedRequests, target: Floats | str, *, name: str = "", c
 
 
 def mix_of_same_cost(requests: ServedRequests) -> Floats | None:
-    """Shares of the best mix of two agents at the router's cost, (M,); None if costs are unknown."""
+    """Shares of the best mix of two agents at the router's cost, (M,); None if costs are unknown, or of no mix."""
     m, paid = len(requests.agents), requests.served["usd"]
     known = np.isfinite(paid)
     if not known.any() or not np.nanmax(paid) > 0.0:
         return None
     means = {name: _agent_means(requests, name) for name in ("usd", "reward")}
     usd, reward, wanted = means["usd"], means["reward"], float(paid[known].mean())
-    best: tuple[float, Floats] | None = None
-    for a, b in combinations(range(m), 2):
-        if not np.isfinite([usd[a], usd[b], reward[a], reward[b]]).all() or usd[a] == usd[b]:
-            continue
-        share = (wanted - usd[b]) / (usd[a] - usd[b])
-        if 0.0 <= share <= 1.0:
-            worth = share * reward[a] + (1.0 - share) * reward[b]
-            if best is None or worth > best[0]:
-                best = (worth, share * np.eye(m)[a] + (1.0 - share) * np.eye(m)[b])
-    return None if best is None else best[1]
+    drawn = np.flatnonzero(np.isfinite(usd) & np.isfinite(reward))
+    hull = drawn[upper_hull(reward[drawn], usd[drawn])]
+    right = int(np.searchsorted(usd[hull], wanted))
+    if not 0 < right < len(hull):
+        return None
+    a, b = hull[right - 1], hull[right]
+    share = (wanted - usd[b]) / (usd[a] - usd[b])
+    return np.asarray(share * np.eye(m)[a] + (1.0 - share) * np.eye(m)[b])
 
 
 def _agent_means(requests: ServedRequests, measure: str) -> Floats:

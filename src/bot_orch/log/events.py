@@ -125,8 +125,3 @@ def decode_event(body: bytes, ref: str = "") -> Event:
         values[form.task - 1] = TaskRecord(*msgspec.structs.astuple(values[form.task - 1]))
     event: Event = form.build(*values)
     return event
-
-
-def event_type(kind: str) -> type[Event]:
-    """The type of the events of a kind, such as ``decision@1``."""
-    return _BY_KIND[kind]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bot_orch.codec import parse_yaml
 from bot_orch.core.guarantee import Guarantee
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.log.stores.open import is_url, open_log
@@ -30,7 +31,6 @@ from bot_orch.service.objective import (
     wanted_weights,
 )
 from bot_orch.service.operations.tracing import check_traces
-from bot_orch.strict import parse_yaml
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bot_orch.codec import read_text
 from bot_orch.service.config.checks import check_config
 from bot_orch.service.config.reading import expanded, load_config, parsed, placed, typed
 from bot_orch.service.config.settings import Config
-from bot_orch.strict import read_text
 
 #: Settings of one process; all others are shared.
 LOCAL = (

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from bot_orch.agents.prices import PriceRow, price_of, read_prices, shipped_prices
+from bot_orch.codec import parse_yaml, read_text
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config.checks import check_config, check_numbers, invalid, named
 from bot_orch.service.config.dropped import instead_of
 from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
-from bot_orch.strict import parse_yaml, read_text
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(
