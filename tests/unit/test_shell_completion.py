@@ -1,5 +1,6 @@
 """Completion scripts by shtab: bash completes the commands and options that the parsers accept."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,12 +11,25 @@ from bot_orch.cli.main import build_parser
 
 COMMANDS = next(each for each in build_parser()._actions if each.dest == "command").choices
 
+TWELVE = {
+    *("quickstart", "serve", "validate", "key", "report", "evaluate"),
+    *("export", "import", "erase", "replay", "arena", "reproduce"),
+}
+
 
 def script(shell, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--print-completion", shell])
     assert ended.value.code == 0
     return capsys.readouterr().out
+
+
+def test_there_are_twelve_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    listed = set(re.findall(r"^    ([a-z]+) ", said, re.MULTILINE))
+    assert listed - {"apply"} == TWELVE
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
