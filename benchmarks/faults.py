@@ -14,9 +14,10 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import multiprocessing
+import os
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -541,34 +542,34 @@ FAULTS: Mapping[str, Fault] = {
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["bot_orch.cli.serve", "bot_orch.service.build", "bot_orch.service.server"])
+
+
 @contextmanager
-def _gateway(
-    name: str, endpoints: Endpoints, folder: str, edit: Callable[[str], str]
-) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def _gateway(name: str, endpoints: Endpoints, folder: str, edit: Callable[[str], str]) -> Iterator[tuple[int, Any]]:
     """A gateway in a process of its own, and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     path = Path(folder, f"{name}.yaml")
     path.write_text(edit(config(name, folder, endpoints.url, port=port, scale=endpoints.scale)))
-    command = ["-m", "bot_orch", "serve", str(path)]
-    if endpoints.scale != 1.0:
-        command = [__file__, "--serve", str(path), "--scale", str(endpoints.scale)]
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)  # noqa: S603
+    process = _FORKS.Process(target=_serve, args=(str(path), endpoints.scale))
+    process.start()
     try:
         until = time.monotonic() + 120
         while not _ready(port):
-            if process.poll() is not None or time.monotonic() > until:
+            if not process.is_alive() or time.monotonic() > until:
                 raise RuntimeError(f"{name}: the gateway did not start")
-            time.sleep(0.1)
+            time.sleep(0.05)
         yield port, process
     finally:
         process.terminate()
-        process.wait(90)
+        process.join(90)
 
 
 def _serve(path: str, scale: float) -> None:
-    """Serve with the fixed times of agents on the clock of ``scale``."""
+    """``bot-orch serve``, with the fixed times of agents on the clock of ``scale``."""
     from bot_orch.agents.breaker import BreakerSettings
     from bot_orch.agents.limits import Retry
     from bot_orch.agents.registry import make_agent
@@ -579,6 +580,7 @@ def _serve(path: str, scale: float) -> None:
     breaker = replace(usual, open_s=usual.open_s * scale, longest_open_s=usual.longest_open_s * scale)
     retry = replace(pause, pause_s=pause.pause_s * scale)
     build.make_agent = partial(make_agent, breaker=breaker, retry=retry)  # type: ignore[attr-defined]
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.argv = ["bot-orch", "serve", path]
     run_and_exit()
 
@@ -608,7 +610,7 @@ def played(
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(endpoints.running())
         ports: dict[str, int] = {}
-        processes: list[subprocess.Popen[bytes]] = []
+        processes: list[Any] = []
         pool = stack.enter_context(ThreadPoolExecutor(len(chosen) + len(streams)))
 
         def begin(name: str) -> None:
@@ -633,10 +635,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("faults", nargs="*", choices=[[], *FAULTS], help="names of faults; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of all times (default: 1)")
     parser.add_argument("--config", action="store_true", help="print the configuration of one fault and stop")
-    parser.add_argument("--serve", metavar="FILE", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.serve:
-        _serve(options.serve, options.scale)
     if options.config:
         print(config("retry_after", ".", "http://127.0.0.1:9000", port=8080, scale=options.scale).rstrip())
         return 0
