@@ -3,11 +3,10 @@
 import collections
 import importlib.util
 import re
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
+import forked
 import pytest
 from service_running import Running, free_port
 
@@ -24,14 +23,7 @@ def program(name):
 
 
 def command(*words, cwd):
-    done = subprocess.run(
-        [sys.executable, "-m", "bot_orch", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=cwd,
-    )
+    done = forked.command(*words, cwd=cwd, timeout=120)
     assert "Traceback" not in done.stderr
     return done
 

@@ -21,10 +21,6 @@ CASES = {
     "noisy honest agents": GamingSettings(tasks=500, agents=10, cheats=("constant",), noise=1.0),
     "twenty": GamingSettings(tasks=800, agents=20, cheats=ALL),
 }
-SIXTY = {
-    "sixty, one cheat": GamingSettings(tasks=1800, agents=60),
-    "sixty, five cheats": GamingSettings(tasks=1800, agents=60, cheats=(*ALL, "copy", "length")),
-}
 
 
 def outcome(matrix, name, seeds=6):
@@ -58,10 +54,8 @@ def test_cheats_are_refused(name):
     check(CASES[name])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SIXTY)
-def test_cheats_are_refused_among_sixty(name):
-    check(SIXTY[name], seeds=3)
+def test_five_cheats_among_sixty_are_refused():
+    check(GamingSettings(tasks=1500, agents=60, cheats=(*ALL, "copy", "length")), seeds=2)
 
 
 def test_alignment_costs_nothing_without_cheats():

@@ -1,6 +1,7 @@
 """Synthetic experiments: what was calibrated fits, what was predicted lies near, and broken variants are noticed."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,10 +42,17 @@ METRICS = {
 }
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "evidence" / "paper.md").read_text()
+
+
 @pytest.fixture(scope="module")
-def means():
+def rows():
     experiment = discover()["synthetic"]
-    rows = experiment.rows({unit.key: experiment.run(unit.params) for unit in experiment.units(Scale())})
+    return experiment.rows({unit.key: experiment.run(unit.params) for unit in experiment.units(Scale())})
+
+
+@pytest.fixture(scope="module")
+def means(rows):
     return {(row.environment, row.method, row.metric): row.mean for row in rows}
 
 
@@ -90,6 +98,17 @@ def test_predicted_ratios_lie_near_the_published_ones(means):
             continue
         assert abs(regret - ratio(environment, "oracle_regret")) < 0.02
         assert abs(cost - ratio(environment, "alignment_cost")) < 0.02
+
+
+def test_the_page_of_the_paper_shows_these_ratios(rows):
+    mean = {(r.environment, r.method, r.metric): r.mean for r in rows if r.protocol == "paper"}
+    paper = {(r.environment, r.method, r.metric): r.paper.mean for r in rows if r.paper is not None}
+    columns = ("iid-g", "iid-m", "noniid-bb", "noniid-ps", "noniid-sd")
+    for name, metric in (("regret", "oracle_regret"), ("alignment cost", "alignment_cost")):
+        for where, values in ((f"{name}, here", mean), (f"{name}, paper", paper)):
+            (line,) = re.findall(rf"^\| {where} \|(.*)\|$", PAGE, re.MULTILINE)
+            ratios = [values[e, "bot-orch", metric] / values[e, "random", metric] for e in columns]
+            assert [float(cell) for cell in line.split("|")] == pytest.approx(ratios, abs=6e-4)
 
 
 def test_rewards_average_what_the_paper_implies(means):

@@ -1,10 +1,10 @@
 """What keeps ``serve`` from starting, ``validate`` finds, each with its remedy."""
 
 import os
-import subprocess
 import sys
 
 import pytest
+from forked import command
 
 from bot_orch.cli import main
 from bot_orch.service.config import parse_config
@@ -29,8 +29,7 @@ def file(tmp_path):
 def refused(capsys, path, *words, part, serves=True):
     """Both refuse a file, and say why; where not ``serves``, ``test_start.py`` has it."""
     if serves:
-        command = [sys.executable, "-m", "bot_orch", "serve", path, *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = command("serve", path, *words)
         assert done.returncode == 2 and part in done.stderr, done.stderr
     assert main(["validate", path, *words]) == 2
     said = capsys.readouterr()

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -94,7 +92,5 @@ def test_quickstart_writes_the_schema_that_the_first_line_names(tmp_path, capsys
     name = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)[1]
     assert json.loads((tmp_path / name).read_text()) == config_schema()
     capsys.readouterr()
-    printed = subprocess.run(
-        [sys.executable, "-m", "bot_orch", "validate", "--schema"], capture_output=True, text=True, check=True
-    )
-    assert json.loads(printed.stdout) == config_schema()
+    assert main(["validate", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == config_schema()

@@ -1,20 +1,13 @@
 """A service that cannot start says why in one line."""
 
 import socket
-import subprocess
-import sys
 
 import pytest
+from forked import command
 
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
 AGENTS = "agents: [{id: a, kind: simulated}]\n"
-
-
-def started(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "bot_orch", *map(str, words)], capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 @pytest.fixture
@@ -24,7 +17,7 @@ def start(tmp_path):
     def run(database, port=0):
         text = f"version: 1\ndatabase: {database}\nlisten: {{port: {port}}}\n{AGENTS}"
         (tmp_path / "c.yaml").write_text(text + "log_level: warning\n")
-        return started("serve", tmp_path / "c.yaml")
+        return command("serve", tmp_path / "c.yaml")
 
     return run
 
