@@ -149,6 +149,13 @@ def test_exhausted_refuses_by_default(start):
     assert answer.status == 503 and set(answer.json()["error"]["details"]["excluded"]) == {"only", "cheap"}
 
 
+def test_exhausted_warns_alone_if_told_so(start):
+    service = start(text(", on_exhausted: warn", CHEAP))
+    service.call(lambda: service.runtime.ledger.spending.add(service.runtime.writer.now_us(), 2.0))
+    assert {service.post("/v1/decisions").json()["by"] for _ in range(20)} == {"policy"}
+    assert 'bot_orch_budget_used{of="router"} 2.0' in service.get("/metrics").body.decode()
+
+
 def test_a_price_per_request_is_a_limit_whatever_is_left(start):
     service = start(text(", per_request_usd: 0.0001, on_exhausted: cheapest", CHEAP))
     assert service.post("/v1/decisions").status == 503

@@ -174,7 +174,6 @@ class _Found:
     decisions: dict[str, int] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
     sessions: set[str] = field(default_factory=set)
-    runs: set[str] = field(default_factory=set)
     rows: list[Row] = field(default_factory=list)
     first: int = 0
     kept: int = 0
@@ -191,7 +190,7 @@ def erase(path: str | Path, subject: Subject) -> Erased:
         found = _find(whole(log), ledger, subject)
         if not found.rows:
             return Erased(kept=found.kept, held=held(ledger))
-        ledger.forget(found.decisions, found.sessions | found.runs)
+        ledger.forget(found.decisions, found.sessions)
         _append(log, path, _note(log, ledger, found))
         end = 0 if record is None else record.seq
         rows, keys = [row for row in found.rows if row.seq > end], [row.seq for row in found.rows]
@@ -252,7 +251,6 @@ def _take(found: _Found, ledger: Ledger, index: _TextIndex, *, event: DecisionMa
     found.decisions[event.id] = event.counter + 1
     found.ids |= known | {f"audit-{event.id}"}
     found.sessions |= {event.session} if event.session else set()
-    found.runs |= {f"\0{tag}" for tag in event.tags}
 
 
 def _emptied(row: Row, event: Event, found: _Found, *, index: _TextIndex) -> Row | None:

@@ -45,19 +45,11 @@ from bot_orch.types import Decision, Outcome
 _log = logging.getLogger("bot_orch.log")
 _FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
-#: Prefix of tags that name the run of a request.
-RUN = "run:"
 _REPORT_EVERY = 500
 _SNAPSHOT_SHARE = 0.05  # of the time that events take
 _LONGEST_S = 0.01  # of one event; what takes longer is something else, such as an import at first use
 # what a damaged row that still decodes, to values that no service writes, may raise
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
-
-
-def caps_of(session: str | None, tags: Iterable[str]) -> tuple[str, ...]:
-    """What a decision's dollars are added up by: its session, and its tags ``run:NAME``."""
-    runs = tuple(f"\0{tag}" for tag in tags if tag.startswith(RUN))
-    return runs if session is None else (session, *runs)
 
 
 class Ledger:
@@ -76,8 +68,6 @@ class Ledger:
         self.pending: dict[str, int] = {}
         self.judgements = Judgements()
         self.sessions = Newest[str, tuple[str, int]](_MAX_SESSIONS)
-        self.charged: dict[str, tuple[str, ...]] = {}  # what the dollars of pending decisions are added up by
-        self.spent_by: dict[str, float] = {}  # dollars by session and run
         self.tasks: dict[str, TaskSubmitted] = {}
         self.spending = spending()
         self.reserved = Reservations()
@@ -128,10 +118,9 @@ class Ledger:
         self.applied = Applied()
 
     def forget(self, decisions: Mapping[str, int], names: Set[str]) -> None:
-        """Remove ended decisions, given with their rounds, and names of sessions and runs."""
+        """Remove ended decisions, given with their rounds, and names of sessions."""
         for name in names & self.sessions.keys():
             del self.sessions[name]
-        self.spent_by = {name: usd for name, usd in self.spent_by.items() if name not in names}
         if self._router is not None:
             captured = self._router.capture()
             captured.state.forget(decisions)
@@ -160,9 +149,9 @@ class Ledger:
             case FeedbackGiven():
                 if event.reward is not None and (event.judge or event.audit):
                     self.judgements.take(replace(event, decision_id=self.applied.learner or event.decision_id))
-                self._spend(time_us, event.decision_id, event.cost_usd or 0.0)
+                self.spending.add(time_us, event.cost_usd or 0.0)
             case AttemptEnded():
-                self._spend(time_us, event.decision_id, event.cost_usd)
+                self.spending.add(time_us, event.cost_usd)
                 if event.ending == "completed":
                     self.reserved.release(event.decision_id)
             case TaskSubmitted():
@@ -175,15 +164,7 @@ class Ledger:
                 self.rollout.take(time_us, event)
         for decision_id in self.applied.ended:
             self.pending.pop(decision_id, None)
-            self.charged.pop(decision_id, None)
             self.reserved.release(decision_id)
-
-    def _spend(self, time_us: int, decision_id: str, usd: float) -> None:
-        self.spending.add(time_us, usd)
-        for key in self.charged.get(decision_id, ()) if usd else ():
-            self.spent_by[key] = self.spent_by.pop(key, 0.0) + usd  # the newest goes last
-            if len(self.spent_by) > _MAX_SESSIONS:
-                del self.spent_by[next(iter(self.spent_by))]
 
     def _note_decision(self, time_us: int, event: DecisionMade) -> None:
         self.pending[event.id] = time_us
@@ -191,8 +172,6 @@ class Ledger:
             self.judgements.mark(event.id, event.agent)
         if event.reserved_usd:
             self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
-        if keys := caps_of(event.session, event.tags):
-            self.charged[event.id] = keys
         if event.session is not None:
             self.sessions[event.session] = (event.agent, time_us)
 
@@ -226,8 +205,6 @@ class Ledger:
             "router": self.router.capture(),
             "pending": dict(self.pending),
             "sessions": dict(self.sessions),
-            "charged": dict(self.charged),
-            "spent_by": dict(self.spent_by),
             "tasks": dict(self.tasks),
             "spending": self.spending.grains(self.time_us),
             "reserved": self.reserved.to_list(),
@@ -256,8 +233,6 @@ class Ledger:
         ledger._router = Orchestrator.from_capture(CapturedState(head, State.from_dict(state)))
         for key, entry in document["sessions"].items():
             ledger.sessions[key] = tuple(entry)
-        ledger.charged = {key: tuple(keys) for key, keys in document.get("charged", {}).items()}
-        ledger.spent_by = dict(document.get("spent_by", {}))
         ledger.tasks = {key: msgspec.convert(each, TaskSubmitted) for key, each in document["tasks"].items()}
         ledger.judgements = Judgements.from_list(document["judgements"])
         ledger.reserved = Reservations(document["reserved"])

@@ -26,6 +26,8 @@ _INSTEAD = {
     "model_list": "list the models under agents, as bot-orch quickstart shows",
     "router.alignment.memory": "remove it: the last 256 outputs of an agent count",
     "router.alignment.watch": "remove it: the drift test compares 32 outputs with the 96 before, at level .01",
+    "router.budget.per_run_usd": "remove it; give the run a token with limits.usd",
+    "router.budget.per_session_usd": "remove it; the application counts x-bot-orch-cost-usd of its sessions",
     "router.carry": "remove it; the next agent gets the request as it came",
     "router.combine": "remove it; answers vote, each with the weight of what is known of it",
     "router.hold": "remove it; checks look at answers that are not streamed",

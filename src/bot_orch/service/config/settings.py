@@ -96,16 +96,11 @@ class BudgetConfig(_Part, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    per_session_usd: Annotated[float, _is("Dollars of one session.", 0)] | None = None
-    per_run_usd: Annotated[float, _is("Dollars of all requests with the same tag `run:NAME`.", 0)] | None = None
     window_usd: Annotated[float, _is("Dollars in `window_s` seconds.", 0)] | None = None
     window_s: Annotated[float, _is("Seconds of that window.", 60, _MONTH_S)] = 86_400.0
     on_exhausted: Annotated[
         Literal["refuse", "cheapest", "warn"],
-        _is(
-            "With the money used up: `refuse` (503; of a session or run 403), leave the `cheapest` agent, or `warn` "
-            "alone."
-        ),
+        _is("With the money used up: `refuse` (503), leave the `cheapest` agent, or `warn` alone."),
     ] = "refuse"
     pace: Annotated[
         bool,

@@ -36,7 +36,7 @@ from bot_orch.service.routing.explanation import NEXT_DECISION
 from bot_orch.service.routing.failures import FINAL, problem_of_round, reason_of
 from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.observe import ask_unseen, dollars_to_compare
-from bot_orch.service.routing.rules import RoutingConstraints, caps_used, narrow
+from bot_orch.service.routing.rules import RoutingConstraints, narrow
 from bot_orch.service.routing.steps import (
     ANSWER,
     Candidate,
@@ -54,7 +54,6 @@ from bot_orch.types import Measure, Outcome
 
 _log = logging.getLogger("bot_orch.rounds")
 _LEAST_S = 1e-3
-_TOLD = 0.8  # share of a cap from which on answers tell how much is used
 _MOST_MODELS = 20  # names that an agent may be served by; more say nothing
 
 
@@ -203,15 +202,7 @@ class Round:
             "x-bot-orch-attempts": str(len(self.tried)),
             **({"x-bot-orch-steps": "; ".join(self.steps())} if self.looks else {}),
             **self._dollars(),
-            **self._caps(),
         }
-
-    def _caps(self) -> dict[str, str]:
-        """How much of the caps of its session and run is used, from four fifths on."""
-        used = caps_used(self.constraints, self.runtime.config.router.budget, self.runtime.ledger)
-        shares = {what: usd / cap if cap else 1.0 for what, (usd, cap) in used.items()}
-        told = "; ".join(f"{what}={share:.2f}" for what, share in shares.items() if share >= _TOLD)
-        return {"x-bot-orch-budget-used": told} if told else {}
 
     def _dollars(self) -> dict[str, str]:
         """Dollars of a complete answer, and what the baseline would have cost: with as many tokens, if these are known.

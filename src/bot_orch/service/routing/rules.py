@@ -17,7 +17,7 @@ from bot_orch.agents.capabilities import Needs
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanRunner
 from bot_orch.errors import UnknownAgentError
-from bot_orch.log.ledger import Ledger, caps_of
+from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.requests import RequestSize
@@ -28,7 +28,6 @@ _OVER_BUDGET = "over budget"
 _SLACK_USD = 1e-9  # rounding of sums
 _SLICES = 5
 _SHORTEST_S = 60.0  # spending is known by the minute
-OVER_CAP = "over budget of the {}"
 _BUDGET_S, _REFUSAL_S = 60, 1  # spending leaves the window by the minute
 
 
@@ -184,13 +183,6 @@ def _drop_unable(found: Eligibility, constraints: RoutingConstraints, guards: Ma
 
 def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
     if not found.left:
-        if capped := next(
-            (what for what in ("session", "run") if OVER_CAP.format(what) in found.excluded.values()), ""
-        ):
-            message = (
-                f"the dollars of this {capped} are used up; raise router.budget.per_{capped}_usd, or begin another"
-            )
-            raise Problem(403, f"{capped}_budget", message, details={"excluded": found.excluded})
         message = "no agent may take this task now; details.excluded says why for each"
         wait_s = _retry_after_s(found, guards)
         headers = {"retry-after": str(wait_s)}
@@ -244,7 +236,6 @@ def _narrow(
             found.drop([name], why)
         if can.cheapest and not can.beside:
             found.by = "budget"
-        _keep_to_caps(found, constraints, settings.budget, ledger, costs=costs)
     if constraints.made_by in found.left:
         found.keep([constraints.made_by], "tool loop")
         found.by = "tool loop"
@@ -365,38 +356,6 @@ def budget_use(budget: BudgetConfig, ledger: Ledger, guards: Mapping[str, Guard]
     used_up = spent >= limit or (_OVER_BUDGET in why and len(can.excluded) >= len(costs) - 1)
     decides = "exhausted" if used_up else "pace" if can.cheapest else ""
     return BudgetUse(limit, budget.window_s, spent, decides)
-
-
-def caps_used(constraints: RoutingConstraints, budget: BudgetConfig, ledger: Ledger) -> dict[str, tuple[float, float]]:
-    """Dollars used of the caps of a request's session and run, and the caps."""
-    used: dict[str, tuple[float, float]] = {}
-    for key in caps_of(constraints.session, constraints.tags):
-        what = "session" if key == constraints.session else "run"
-        cap = budget.per_session_usd if what == "session" else budget.per_run_usd
-        if cap is not None:
-            used[what] = ledger.spent_by.get(key, 0.0), cap
-    return used
-
-
-def _keep_to_caps(
-    found: Eligibility,
-    constraints: RoutingConstraints,
-    budget: BudgetConfig,
-    ledger: Ledger,
-    *,
-    costs: Mapping[str, float],
-) -> None:
-    """Exclude agents whose expected price exceeds what is left of a session's or run's dollars."""
-    for what, (used, cap) in caps_used(constraints, budget, ledger).items():
-        over = [name for name in found.left if costs[name] > max(cap - used, 0.0) + _SLACK_USD]
-        if budget.on_exhausted == "warn" or not over:
-            continue
-        if len(over) == len(found.left) and budget.on_exhausted == "cheapest":
-            least = min(costs[name] for name in found.left)
-            found.keep([name for name in found.left if costs[name] <= least], OVER_CAP.format(what))
-            found.by = "budget"
-        else:
-            found.drop(over, OVER_CAP.format(what))
 
 
 def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, *, now_us: int) -> bool:
