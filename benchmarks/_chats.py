@@ -55,8 +55,8 @@ def workers(folder: Path) -> Iterator[Workers]:
     loopback = [sys.executable, str(Path(__file__).with_name("_loopback.py")), "model", str(model)]
     agents = []
     for name in ("small", "large"):
-        settings = {"base_url": f"http://127.0.0.1:{model}/{name}/v1", "model": name, "allow_private": True}
-        agents.append({"id": name, "kind": "openai", "settings": settings})
+        url = f"http://127.0.0.1:{model}/{name}/v1"
+        agents.append({"id": name, "kind": "openai", "base_url": url, "model": name})
     document = {
         "version": 1,
         "database": str(folder / "chats.sqlite"),

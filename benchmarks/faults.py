@@ -56,10 +56,12 @@ agents:
 AGENT = """\
   - id: {id}
     kind: openai
-    settings: {{base_url: "{url}/{name}/{id}/v1", model: {id}, allow_private: true}}
-    limits: {{first_byte_s: {first_byte_s:g}, total_s: {total_s:g}}}                       # default total_s: 600
+    base_url: "{url}/{name}/{id}/v1"
+    model: {id}
+    first_byte_s: {first_byte_s:g}
+    timeout_s: {total_s:g}                                   # default: 600
     price: {{output_usd_per_million: {price}}}
-    capabilities: {{prefill: message}}                       # default: none
+    prefill: message                                       # default: none
 """
 
 

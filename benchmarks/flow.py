@@ -34,8 +34,8 @@ version: 1
 database: {folder}/log.sqlite
 listen: {{port: 0}}
 agents:
-  - {{id: small, kind: openai, settings: {{base_url: "{model}/v1", model: m, allow_private: true}}}}
-  - {{id: large, kind: openai, settings: {{base_url: "{model}/v1", model: m, allow_private: true}}}}
+  - {{id: small, kind: openai, base_url: "{model}/v1", model: m}}
+  - {{id: large, kind: openai, base_url: "{model}/v1", model: m}}
 """
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "What is a bandit?"}]}
 

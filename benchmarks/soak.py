@@ -41,7 +41,7 @@ from bot_orch.cli import run_and_exit
 sys.argv = ["bot-orch", "serve", *sys.argv[1:]]
 run_and_exit()
 """
-AGENTS = [{"id": name, "kind": "simulated", "settings": {"median_s": 0.002}} for name in "abc"]
+AGENTS = [{"id": name, "kind": "simulated", "params": {"median_s": 0.002}} for name in "abc"]
 CLIENTS = 8
 Memory = list[tuple[float, float]]
 
@@ -63,7 +63,7 @@ def old_log(url: str) -> None:
 def document(url: str, port: int, routers: list[str], *, changed: bool = False) -> str:
     """A configuration; the changed one has another floor and one more agent in every router but the first."""
     text = (LOGS / f"{OLD_LOG}.yaml").read_text().format(database=json.dumps(url), port=port)
-    agents = [*AGENTS, {"id": "d", "kind": "simulated", "settings": {"median_s": 0.002}}] if changed else AGENTS
+    agents = [*AGENTS, {"id": "d", "kind": "simulated", "params": {"median_s": 0.002}}] if changed else AGENTS
     router = {"policy": "bot", "floor": 0.1 if changed else 0.05, "horizon_s": 60}
     more = {name: {"router": router, "agents": agents} for name in routers[1:]}
     text = text.replace("snapshot_every: 1000000", "snapshot_every: 2000")

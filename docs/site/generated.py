@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 
 from bot_orch.agents import MEANING, Limits
+from bot_orch.agents.breaker import BreakerSettings
 from bot_orch.agents.limits import Retry
 from bot_orch.agents.rejections import CODES
 from bot_orch.cli.main import build_parser
@@ -81,14 +82,14 @@ def endings() -> str:
 
 
 def call_limits() -> str:
-    """Render limits and retries of an agent, with their defaults."""
-    rows = ["| Setting | Default | Meaning |", "| --- | --- | --- |"]
-    for part, type_ in (("limits", Limits), ("retry", Retry)):
+    """Render limits, retries and circuit breaker of an agent."""
+    rows = ["| Number | Value | Meaning |", "| --- | --- | --- |"]
+    for type_ in (Limits, Retry, BreakerSettings):
         defaults = {field.name: field.default for field in dataclasses.fields(type_)}
         for names, text in _described(type_)[1].items():
             each = names.split(", ")
             values = ", ".join("none" if defaults[name] is None else f"`{shown(defaults[name])}`" for name in each)
-            rows.append(f"| {', '.join(f'`{part}.{name}`' for name in each)} | {values} | {text} |")
+            rows.append(f"| {', '.join(f'`{name}`' for name in each)} | {values} | {text} |")
     return "\n".join(rows)
 
 

@@ -9,9 +9,9 @@ from play import Phase, PhaseResult, Scenario, main
 _LIMIT = 0.006
 _AGENTS = """
   - {id: large, kind: simulated, price: {per_call_usd: 0.02},
-     settings: {seed: 1, quality: 0.9, spread: 0.0, median_s: 0.005, sigma: 0.1}}
+     params: {seed: 1, quality: 0.9, spread: 0.0, median_s: 0.005, sigma: 0.1}}
   - {id: small, kind: simulated, price: {per_call_usd: 0.001},
-     settings: {seed: 2, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}"""
+     params: {seed: 2, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}"""
 
 
 def _prompt(number: int) -> tuple[str, str]:

@@ -8,11 +8,11 @@ from play import Phase, PhaseResult, Scenario, main
 
 _ROUTER = "{policy: auto, seed: 7, floor: 0.05}"
 _OLD = """
-  - {id: old, kind: simulated, settings: {seed: 1, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}"""
+  - {id: old, kind: simulated, params: {seed: 1, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}"""
 _NEW = """
-  - {id: better, kind: simulated, settings: {seed: 2, quality: 0.95, spread: 0.0, median_s: 0.005, sigma: 0.1},
+  - {id: better, kind: simulated, params: {seed: 2, quality: 0.95, spread: 0.0, median_s: 0.005, sigma: 0.1},
      canary: 0.1}
-  - {id: worse, kind: simulated, settings: {seed: 3, quality: 0.2, spread: 0.0, median_s: 0.005, sigma: 0.1},
+  - {id: worse, kind: simulated, params: {seed: 3, quality: 0.2, spread: 0.0, median_s: 0.005, sigma: 0.1},
      canary: 0.1}"""
 _RAISED = _NEW.replace("canary: 0.1", "canary: 1.0", 1)
 

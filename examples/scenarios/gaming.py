@@ -16,14 +16,18 @@ _PRICES = {"careful": 0.004, "hasty": 0.002, "flatterer": 0.0005}
 
 
 def _function(name: str) -> str:
+    return f"kind: python, path: '{HERE}/gaming:{name}'"
+
+
+def _judge(name: str) -> str:
     return f"kind: python, settings: {{path: 'gaming:{name}', folder: '{HERE}'}}"
 
 
 _AGENTS = "".join(
     f"\n  - {{id: {name}, price: {{per_call_usd: {usd}}}, {_function(name)}}}" for name, usd in _PRICES.items()
 )
-_JUDGES = f"judges:\n  - {{name: impressed, {_function('impressed')}}}\n"
-_TRUSTED = f"  - {{name: trusted, {_function('trusted')}}}\n"
+_JUDGES = f"judges:\n  - {{name: impressed, {_judge('impressed')}}}\n"
+_TRUSTED = f"  - {{name: trusted, {_judge('trusted')}}}\n"
 _AUDITED = f"{_JUDGES}{_TRUSTED}audit: {{rate: {AUDIT_RATE}, by: trusted}}\n"
 
 

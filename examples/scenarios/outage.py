@@ -11,10 +11,10 @@ _ROUTER = "{policy: auto, seed: 7, floor: 0.05}"
 
 def _agents(crash: float) -> str:
     return f"""
-  - {{id: first, kind: simulated, retry: {{tries: 1}},
-     settings: {{seed: 1, quality: 0.95, spread: 0.0, median_s: 0.005, sigma: 0.1, crash: {crash}}}}}
+  - {{id: first, kind: simulated,
+     params: {{seed: 1, quality: 0.95, spread: 0.0, median_s: 0.005, sigma: 0.1, crash: {crash}}}}}
   - {{id: second, kind: simulated,
-     settings: {{seed: 2, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}}}"""
+     params: {{seed: 2, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}}}"""
 
 
 def _prompt(number: int) -> tuple[str, str]:

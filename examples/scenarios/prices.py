@@ -12,7 +12,7 @@ _ROUTER = "{policy: auto, seed: 7, floor: 0.02, objective: {usd: 20.0}}"
 def _agents(north: float, south: float) -> str:
     return "".join(
         f"\n  - {{id: {name}, kind: simulated, price: {{output_usd_per_million: {usd}}},\n"
-        f"     settings: {{seed: {seed}, quality: 0.8, spread: 0.0, median_s: 0.005, sigma: 0.1}}}}"
+        f"     params: {{seed: {seed}, quality: 0.8, spread: 0.0, median_s: 0.005, sigma: 0.1}}}}"
         for seed, (name, usd) in enumerate((("north", north), ("south", south)))
     )
 

@@ -10,10 +10,7 @@ from bot_orch.agents import CallReply, CallRequest, Usage
 
 _THINGS = ("river", "harbour", "lantern", "orchard", "winter", "engine", "kettle", "meadow")
 _ROUTER = "{policy: auto, seed: 7, floor: 0.02, encoder: builtin}"
-_AGENTS = "".join(
-    f"\n  - {{id: {name}, kind: python, settings: {{path: 'prompts:{name}', folder: '{HERE}'}}}}"
-    for name in ("coder", "poet")
-)
+_AGENTS = "".join(f"\n  - {{id: {name}, kind: python, path: '{HERE}/prompts:{name}'}}" for name in ("coder", "poet"))
 
 
 def coder(request: CallRequest) -> CallReply:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from play import Phase, PhaseResult, Scenario, main
 
-_SETTINGS = "settings: {{seed: 1, quality: {quality}, spread: 0.0, median_s: 0.001, sigma: 0.1}}"
+_SETTINGS = "params: {{seed: 1, quality: {quality}, spread: 0.0, median_s: 0.001, sigma: 0.1}}"
 _AGENT = f"{{{{id: {{id}}, kind: simulated, price: {{{{per_call_usd: {{usd}}}}}}, {_SETTINGS}}}}}"
 _ROUTER = "policy: ucb1, seed: 7, floor: 0.02, objective: {usd: 20}"
 _OBSERVE = "observe: {baseline: large, usd_per_day: 100000}"

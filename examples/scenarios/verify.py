@@ -13,8 +13,8 @@ from play import HERE, Phase, PhaseResult, Scenario, main
 
 _CHEAP, _DEAR = 0.7, 0.95  # shares of right answers
 _AGENTS = f"""
-  - {{id: small, kind: python, price: {{per_call_usd: 0.001}}, settings: {{path: "verify:small", folder: "{HERE}"}}}}
-  - {{id: large, kind: python, price: {{per_call_usd: 0.020}}, settings: {{path: "verify:large", folder: "{HERE}"}}}}"""
+  - {{id: small, kind: python, price: {{per_call_usd: 0.001}}, path: "{HERE}/verify:small"}}
+  - {{id: large, kind: python, price: {{per_call_usd: 0.020}}, path: "{HERE}/verify:large"}}"""
 _JUDGES = f'judges: [{{name: tests, kind: python, settings: {{path: "verify:tests", folder: "{HERE}"}}}}]'
 _ROUTER = "policy: auto, seed: 7, floor: 0.05, objective: {usd: 5.0}"
 

@@ -30,8 +30,8 @@ def serve(database, label="good", answer_within_s=600.0, token=""):
         "listen": {"host": "127.0.0.1", "port": 0},
         "router": {"policy": "bot", "floor": 0.05, "seed": 5},
         "agents": [
-            {"id": "model", "kind": "simulated", "settings": {"median_s": 0.0, "profile": {label: 1.0}}},
-            {"id": "person", "kind": "human", "settings": {"answer_within_s": answer_within_s}},
+            {"id": "model", "kind": "simulated", "params": {"median_s": 0.0, "profile": {label: 1.0}}},
+            {"id": "person", "kind": "human", "timeout_s": answer_within_s},
         ],
     }
     if token:
@@ -48,11 +48,11 @@ def serve_many(database, count, clock=None):
             "id": f"agent-{number:02}",
             "kind": "simulated",
             "price": {"per_call_usd": 0.001 * (1 + number % 7)},
-            "settings": {"seed": number, "median_s": 0.0, "profile": {"good": 1.0}},
+            "params": {"seed": number, "median_s": 0.0, "profile": {"good": 1.0}},
         }
         for number in range(count - 1)
     ]
-    agents.append({"id": f"agent-{count - 1:02}", "kind": "human", "settings": {"answer_within_s": 600.0}})
+    agents.append({"id": f"agent-{count - 1:02}", "kind": "human", "timeout_s": 600.0})
     document = {
         "version": 1,
         "database": str(database),
@@ -83,7 +83,7 @@ def serve_priced(database, dear_usd=0.02):
                 "id": name,
                 "kind": "simulated",
                 "price": {"per_call_usd": usd},
-                "settings": {"seed": 1, "median_s": 0.0, "quality": quality},
+                "params": {"seed": 1, "median_s": 0.0, "quality": quality},
             }
             for name, (quality, usd) in qualities.items()
         ],

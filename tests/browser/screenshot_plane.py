@@ -52,7 +52,7 @@ def serve(database, clock):
             "subject_to": {"usd_per_task": 0.007, "shares": {"large": 0.25}},
         },
         "agents": [
-            {"id": name, "kind": "simulated", "price": {"per_call_usd": usd}, "settings": {"median_s": 0.0}}
+            {"id": name, "kind": "simulated", "price": {"per_call_usd": usd}, "params": {"median_s": 0.0}}
             for name, usd in USD.items()
         ],
     }

@@ -10,8 +10,7 @@ from bot_orch.service.config import parse_config
 
 
 def agent(name, usd):
-    settings = {"path": f"prompts_fixtures:{name}"}
-    return {"id": name, "kind": "python", "settings": settings, "price": {"per_call_usd": usd}}
+    return {"id": name, "kind": "python", "path": f"prompts_fixtures:{name}", "price": {"per_call_usd": usd}}
 
 
 def served(database):

@@ -135,7 +135,7 @@ def guard_for(settings: OpenAISettings, limits: Limits, breaker: BreakerSettings
 async def problems_in(cell: FaultCase, make: GuardFactory = guard_for) -> list[str]:
     """Run one cell against a fault server; what differs from the table."""
     async with FaultServer() as server:
-        settings = OpenAISettings(server.base_url(cell.fault), "m", allow_private=True)
+        settings = OpenAISettings(server.base_url(cell.fault), "m")
         guard = make(settings, cell.limits, BreakerSettings(failures=1, open_s=60.0))
         try:
             ending, texts, cause = await _meet(cell, guard, server)

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # for service_ru
 sys.path.insert(0, str(Path(__file__).parent))
 
 from remote import Endpoint
-from service_running import Running
+from service_running import Running, agent_limits, agent_retries
 from upstream import Upstream
 
 from bot_orch.service.config import parse_config
@@ -70,12 +70,15 @@ def client():
 
 
 @pytest.fixture
-def agent():
+def agent(monkeypatch):
     """One line of configuration: an openai agent at this address."""
 
-    def line(url, name="upstream", limits="first_byte_s: 60, total_s: 60", *, tries=1, price="", extra=""):
-        where = f'{{base_url: "{url}", model: m, allow_private: true{extra}}}'
-        guard = f"limits: {{{limits}}}, retry: {{tries: {tries}, pause_s: 0.01}}, price: {{{price}}}"
-        return f"{{id: {name}, kind: openai, {guard}, settings: {where}}}"
+    agent_retries(monkeypatch, 1)
+
+    def line(url, name="upstream", limits="first_byte_s: 60, timeout_s: 60", *, tries=1, price="", extra=""):
+        if tries > 1:
+            agent_retries(monkeypatch, tries)
+        settings = ", ".join(filter(None, (agent_limits(monkeypatch, limits), f"price: {{{price}}}")))
+        return f'{{id: {name}, kind: openai, base_url: "{url}", model: m, {settings}{extra}}}'
 
     return line

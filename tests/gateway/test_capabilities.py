@@ -15,14 +15,13 @@ LACKS = {
     "tools": {"messages": HELLO, "tools": TOOLS},
     "JSON mode": {"messages": HELLO, "response_format": {"type": "json_object"}},
     "context length": {"messages": [{"role": "user", "content": "word " * 4000}]},
-    "region": {"messages": HELLO, "extra_body": {"bot_orch": {"region": "eu"}}},
 }
-SMALL = "{vision: false, tools: false, json: false, context_tokens: 4000, region: us}"
-LARGE = "{context_tokens: 200000, region: eu}"
+SMALL = "lacks: [vision, tools, json], context_tokens: 4000"
+LARGE = "context_tokens: 200000"
 
 
 def able(line, capabilities):
-    return line.replace("kind: openai,", f"kind: openai, capabilities: {capabilities},")
+    return line.replace("kind: openai,", f"kind: openai, {capabilities},")
 
 
 @pytest.mark.parametrize("lack", LACKS)
@@ -69,20 +68,21 @@ def test_the_limit_of_the_answer_counts_as_context(endpoint, serve, agent, clien
 
 def test_a_task_asks_agents_with_chat(endpoint, serve, agent):
     url, other = endpoint.script(GOOD), endpoint.script(GOOD)
-    service = serve(able(agent(other, "vectors"), "{endpoints: [responses]}"), agent(url, "chats"), router="floor: 1")
+    service = serve(able(agent(other, "vectors"), "interfaces: [responses]"), agent(url, "chats"), router="floor: 1")
     assert {service.post("/v1/tasks", {"task": {"text": "x"}}).json()["agent"] for _ in range(6)} == {"chats"}
 
 
 @pytest.mark.parametrize(
     ("capabilities", "message"),
     [
-        ("{visoin: true}", "config.agents.a.capabilities.visoin: is not a setting; did you mean 'vision'?"),
-        ("{context_tokens: 0}", "context_tokens: is 0; set 1 or more, or null"),
-        ("{endpoints: []}", "endpoints: is empty"),
-        ("{endpoints: [chat, video]}", "config.agents.a.capabilities"),
+        ("lacks: [visoin]", "config.agents[0].lacks[0]: invalid enum value 'visoin'; choose from json, tools, vision"),
+        ("context_tokens: 0", "config.agents[0].context_tokens: expected `int` >= 1"),
+        ("interfaces: [chat, video]", "config.agents[0].interfaces[1]"),
+        ("capabilities: {vision: false}", "lacks"),
+        ("prefill: message", "config.agents.a.prefill: is nothing for an agent of kind simulated"),
     ],
 )
 def test_mistakes_are_named(capabilities, message):
     with pytest.raises(InvalidInputError) as refused:
-        check(parse_config(f"version: 1\nagents: [{{id: a, kind: simulated, capabilities: {capabilities}}}]"))
+        check(parse_config(f"version: 1\nagents: [{{id: a, kind: simulated, {capabilities}}}]"))
     assert message in str(refused.value)

@@ -30,8 +30,8 @@ def test_control_other_settings_fail():
     """The checks can fail: a gateway that does not take over, refer and time out like this one."""
 
     def worse(text):
-        text = text.replace("midstream: continue", "midstream: error").replace("total_s: 6}", "total_s: 12}")
-        return text.replace("prefill: message}", "prefill: message, context_tokens: 9000}", 1)
+        text = text.replace("midstream: continue", "midstream: error").replace("timeout_s: 6 ", "timeout_s: 12 ")
+        return text.replace("prefill: message", "context_tokens: 9000\n    prefill: message", 1)
 
     names = ["silence", "cut", "context_length", "prefill_rejected"]
     found = {each.name: each.passed for each in played(names, scale=SCALE, edit=worse)}

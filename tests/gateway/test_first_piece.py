@@ -29,7 +29,7 @@ FALSE_STARTS = {
 GOOD = said("It is ", "sunny.")
 
 
-def pair(serve, agent, upstream, *answers, limits="first_byte_s: 60, total_s: 60"):
+def pair(serve, agent, upstream, *answers, limits="first_byte_s: 60, timeout_s: 60"):
     """A service with two agents alike; whichever is asked first gets the first answer."""
     url = upstream.script("shared", *answers)
     return serve(agent(url, "one", limits), agent(url, "two", limits))
@@ -49,8 +49,8 @@ def attempts(service, number):
 @pytest.mark.parametrize("name", FALSE_STARTS)
 def test_another_agent_takes_over(serve, agent, upstream, client, name):
     steps, ending = FALSE_STARTS[name]
-    hurried = "first_byte_s: 2, total_s: 60"
-    limits = hurried if ending == "timeout_first_byte" else "first_byte_s: 60, total_s: 60"
+    hurried = "first_byte_s: 2, timeout_s: 60"
+    limits = hurried if ending == "timeout_first_byte" else "first_byte_s: 60, timeout_s: 60"
     service = pair(serve, agent, upstream, steps, GOOD, limits=limits)
     answer = client(service).chat.completions.with_raw_response.create(**BODY, stream=True)
     pieces = [piece.to_dict() for piece in answer.parse()]
@@ -91,7 +91,7 @@ def test_no_other_agent_once_the_answer_has_begun(serve, agent, upstream, name):
 
 def test_first_byte_timeout_does_not_cut_an_answer_that_has_begun(serve, agent, upstream):
     steps = [ROLE, chunk(delta(tool_calls=[CALL])), pause(2.5), chunk(delta(finish="tool_calls")), DONE]
-    service = pair(serve, agent, upstream, steps, limits="first_byte_s: 2, total_s: 60")
+    service = pair(serve, agent, upstream, steps, limits="first_byte_s: 2, timeout_s: 60")
     answer = service.post("/v1/chat/completions", {**BODY, "stream": True})
     assert answer.status == 200 and answer.body.endswith(b"data: [DONE]\n\n")
     (attempt,) = attempts(service, 1)
@@ -124,7 +124,7 @@ def test_a_caller_who_leaves_before_the_answer_begins(serve, agent, upstream):
 
 def test_a_generator_that_begins_with_nothing(serve, agent, upstream):
     """The same for agents of other kinds: an empty text is no beginning."""
-    own = "{id: own, kind: python, limits: {first_byte_s: 0.3}, retry: {tries: 1}, settings: {path: 'PATH'}}"
+    own = "{id: own, kind: python, first_byte_s: 0.3, path: 'PATH'}"
     service = serve(own.replace("PATH", "gateway_agents:empty_then_hangs"))
     answer = service.post("/v1/chat/completions", {**BODY, "stream": True})
     assert (answer.status, answer.json()["error"]["code"]) == (504, "timeout_first_byte")

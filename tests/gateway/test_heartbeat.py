@@ -15,9 +15,8 @@ from upstream import completion
 
 CHAT, DECIDE, MEGABYTE = "/v1/chat/completions", "/v1/decisions", 1_000_000
 LONGEST_S = 0.03  # 18 MB of escapes are decoded in about 20 ms
-SIMULATED = "{{id: {0}, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}"
-HUMAN = "{id: person, kind: human, settings: {answer_within_s: 0.01}}"
-PROGRAM = """{id: program, kind: subprocess, settings: {command: [sh, -c, 'cat > /dev/null; echo "\\"ok\\""']}}"""
+SIMULATED = "{{id: {0}, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}"
+HUMAN = "{id: person, kind: human, timeout_s: 0.01}"
 WORDS = "hello world " * (19 * MEGABYTE // 12)
 IMAGE = [
     {"type": "text", "text": "what is it?"},
@@ -38,7 +37,6 @@ BODIES = {
     "an image to an endpoint": chat(IMAGE, "endpoint"),
     "words to an endpoint, streamed": chat(WORDS, "endpoint", stream=True),
     "line ends to an endpoint": chat("a\n" * (6 * MEGABYTE), "endpoint"),
-    "an image to a program": chat(IMAGE, "program"),
     "words to a person": chat(WORDS, "person"),
     "many messages": (CHAT, {"model": "endpoint", "messages": [{"role": "user", "content": "hello " * 40}] * 5_500}),
     "many parts": chat([{"type": "text", "text": "x" * 150}] * 6_900, "endpoint"),
@@ -98,7 +96,7 @@ def served(serve, agent, upstream):
     upstream.script("model", [completion(content="hi")])
     endpoint = agent(upstream.url("model"), "endpoint")
     simulated = SIMULATED.format("simulated")
-    return serve(simulated, endpoint, PROGRAM, HUMAN, router="attempts: 1")
+    return serve(simulated, endpoint, HUMAN, router="attempts: 1")
 
 
 def test_no_body_blocks_the_loop(served):
@@ -124,7 +122,7 @@ from service_running import Running
 from test_heartbeat import longest_s
 from bot_orch.service.config import parse_config
 text = "version: 1\\ndatabase: ':memory:'\\nlisten: {{port: 0}}\\nrouter: {{policy: {policy}}}\\n"
-agents = "agents: [{{id: a, kind: simulated, settings: {{median_s: 0}}}}, {{id: b, kind: simulated}}]"
+agents = "agents: [{{id: a, kind: simulated, params: {{median_s: 0}}}}, {{id: b, kind: simulated}}]"
 service = Running(parse_config(text + agents))
 raw = b'{{"model": "a", "messages": [{{"role": "user", "content": "x"}}]}}'
 print(longest_s(service, "/v1/chat/completions", raw, tries=1))

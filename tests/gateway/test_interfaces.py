@@ -33,7 +33,7 @@ EVENTS = [
 
 
 def able(line, *endpoints):
-    return line.replace("kind: openai,", f"kind: openai, capabilities: {{endpoints: [{', '.join(endpoints)}]}},")
+    return line.replace("kind: openai,", f"kind: openai, interfaces: [{', '.join(endpoints)}],")
 
 
 def ask(where, **options):
@@ -216,7 +216,7 @@ def test_tools_that_the_named_agent_has_not_are_left_out(endpoint, serve, agent,
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_function_answers_responses(serve, client, streams):
-    service = serve("{id: own, kind: python, settings: {path: 'gateway_agents:at_once'}}")
+    service = serve("{id: own, kind: python, path: 'gateway_agents:at_once'}")
     done = client(service).responses.create(model="auto", input="Hello", stream=streams)
     response = list(done)[-1].response if streams else done
     assert (response.output_text, response.usage.input_tokens, response.model) == ("The answer", 3, "own")

@@ -20,8 +20,7 @@ judges:
   - {{name: shape, kind: json_schema, settings: {{schema: {SCHEMA}}}}}
 """
 OWN = "".join(
-    f"  - {{id: {name}, kind: python, settings: {{path: 'gateway_agents:{name}'}}}}\n"
-    for name in ("chatty", "formal", "formal_too")
+    f"  - {{id: {name}, kind: python, path: 'gateway_agents:{name}'}}\n" for name in ("chatty", "formal", "formal_too")
 )
 
 

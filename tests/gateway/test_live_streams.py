@@ -30,12 +30,12 @@ def test_a_whole_answer_is_not_cut_at_the_first_byte_timeout(endpoint, serve, ag
 
 def test_a_function_that_does_not_stream_is_not_cut_either(serve, client):
     """A client that asks it for a stream gets one piece, at its end."""
-    own = "{id: own, kind: python, limits: {first_byte_s: 0.1}, settings: {path: 'answering:slow'}}"
+    own = "{id: own, kind: python, first_byte_s: 0.1, path: 'answering:slow'}"
     assert text_of(stream(client(serve(own)))) == "done"
 
 
 def test_default_limits_are_generous_where_a_call_holds_no_thread():
-    where = OpenAISettings("http://127.0.0.1:1/v1", "m", allow_private=True)
+    where = OpenAISettings("http://127.0.0.1:1/v1", "m")
     assert Limits().total_s == 600 and make_agent("a", where).limits.total_s == 600
     assert make_agent("a", where).view().concurrency == make_agent("a", where, Limits(total_s=5)).view().concurrency
     assert make_agent("a", where).view().concurrency >= 1000
@@ -45,7 +45,7 @@ def test_default_limits_are_generous_where_a_call_holds_no_thread():
 
 def test_a_live_stream_is_not_cut_at_the_total_timeout(endpoint, serve, agent, client):
     url = endpoint.script({"words": WORDS, "pace_s": 0.1})
-    service = serve(agent(url, limits="first_byte_s: 20, total_s: 0.8, idle_s: 20"))
+    service = serve(agent(url, limits="first_byte_s: 20, timeout_s: 0.8, idle_s: 20"))
     pieces = list(stream(client(service)))
     assert text_of(pieces) == "".join(WORDS) and pieces[-1].choices[0].finish_reason == "stop"
     (attempt,) = attempts(service)

@@ -63,8 +63,7 @@ def claude():
 
 
 def native(url, name="claude", extra=""):
-    settings = f'{{base_url: "{url}", model: claude-1, allow_private: true{extra}}}'
-    return f"{{id: {name}, kind: anthropic, retry: {{tries: 1}}, settings: {settings}}}"
+    return f'{{id: {name}, kind: anthropic, base_url: "{url}", model: claude-1{extra}}}'
 
 
 def said(*answers):

@@ -18,7 +18,7 @@ PRICE = "output_usd_per_million: 1000000"
 def service_of(serve, agent, upstream, *answers, mode, prefill="none", count=2):
     """A service with agents alike; they get the answers in the order in which they are asked."""
     url = upstream.script("shared", *answers)
-    able = f"capabilities: {{prefill: {prefill}}}"
+    able = f"prefill: {prefill}"
     lines = [agent(url, name, price=PRICE)[:-1] + f", {able}}}" for name in ("one", "two", "three")[:count]]
     return serve(*lines, router=f"success_reward: 1.0, midstream: {mode}")
 
@@ -88,7 +88,7 @@ def test_an_agent_that_can_continue_is_preferred(serve, agent, upstream):
     """All but one of the agents would begin again, and the one that continues is asked, whatever the policy says."""
     url = upstream.script("shared", *8 * (BEGUN, said(" blue.")))
     lines = [agent(url, name) for name in ("one", "two", "three", "four")]
-    able = agent(url, "able")[:-1] + ", capabilities: {prefill: message}}"
+    able = agent(url, "able")[:-1] + ", prefill: message}"
     service = serve(*lines, able, router="success_reward: 1.0, midstream: continue, rules: [{kind: '', deny: [able]}]")
     assert RESTART_MARKER in text_of(events_of(service)), "a rule comes first"
     service.stop()
@@ -146,7 +146,7 @@ def test_never_a_truncated_answer_without_an_error(serve, agent, upstream, mode)
 
 def test_a_function_takes_over_from_an_endpoint(serve, agent, upstream):
     """Its texts become chunks of the same answer, with one role and one finish reason."""
-    own = "{id: own, kind: python, settings: {path: 'gateway_agents:in_words'}}"
+    own = "{id: own, kind: python, path: 'gateway_agents:in_words'}"
     router = "success_reward: 1.0, midstream: restart"
     service = serve(agent(upstream.script("shared", BEGUN), "one"), own, router=router)
     events = []

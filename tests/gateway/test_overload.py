@@ -34,7 +34,7 @@ def at_once(service, number, **options):
 def test_a_hundred_chats_at_once_on_three_agents(endpoint, serve, agent):
     """With default limits."""
     url = endpoint.script({"delay_s": 0.1})
-    service = serve(*(agent(url, name, "total_s: 60") for name in ("one", "two", "three")))
+    service = serve(*(agent(url, name, "timeout_s: 60") for name in ("one", "two", "three")))
     answers = at_once(service, 100)
     assert [type(each).__name__ for each in answers if isinstance(each, Exception)] == []
     made = attempts(service, 100)

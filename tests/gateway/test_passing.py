@@ -165,7 +165,7 @@ def test_a_function_beside_the_configuration_file(tmp_path, monkeypatch, client)
     )
     (tmp_path / "also_beside.py").write_text("TEXT = 'found'\n")
     file = tmp_path / "bot-orch.yaml"
-    own = "{id: own, kind: python, settings: {path: 'beside_the_file:answer'}}"
+    own = "{id: own, kind: python, path: 'beside_the_file:answer'}"
     file.write_text(f"version: 1\nlisten: {{port: 0}}\nagents: [{own}]\n")
     service = Running(load_config(file))
     try:

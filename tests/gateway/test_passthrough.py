@@ -256,7 +256,7 @@ FILE = """
 version: 1
 agents:
   - {id: a, kind: simulated}
-  - {id: up, kind: openai, settings: {base_url: "https://a.example/v1", model: m}}
+  - {id: up, kind: openai, base_url: "https://a.example/v1", model: m}
 """
 
 

@@ -10,8 +10,8 @@ from bot_orch.core.events import DecisionMade
 from bot_orch.service.routing.requests import prompt_of
 
 AGENTS = (
-    "{id: coder, kind: python, settings: {path: 'gateway_agents:code'}}",
-    "{id: poet, kind: python, settings: {path: 'gateway_agents:verse'}}",
+    "{id: coder, kind: python, path: 'gateway_agents:code'}",
+    "{id: poet, kind: python, path: 'gateway_agents:verse'}",
 )
 ROUTER = "seed: 3, encoder: builtin"
 WORDS = ("river", "harbour", "lantern", "orchard", "winter", "engine", "kettle", "meadow")

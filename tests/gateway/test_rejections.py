@@ -65,7 +65,7 @@ def rejecting(status, error):
 
 def short(line):
     """An agent of which a short context is known."""
-    return line.replace("kind: openai,", "kind: openai, capabilities: {context_tokens: 8000},")
+    return line.replace("kind: openai,", "kind: openai, context_tokens: 8000,")
 
 
 def outcome_of(service, decision_id):

@@ -74,9 +74,7 @@ def test_another_agent_takes_over_if_that_one_fails(endpoint, serve, agent, clie
 
 
 def test_a_function_that_calls_tools_gets_its_results(serve, client):
-    lines = [
-        f"{{id: {name}, kind: python, settings: {{path: 'gateway_agents:calls_a_tool'}}}}" for name in ("only", "other")
-    ]
+    lines = [f"{{id: {name}, kind: python, path: 'gateway_agents:calls_a_tool'}}" for name in ("only", "other")]
     service = serve(*lines, router=EVEN)
     chat = client(service).chat.completions
     first = ask(chat, HELLO)

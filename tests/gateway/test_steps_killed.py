@@ -30,8 +30,7 @@ tokens: [{{name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}}]
 
 
 def line(url, name):
-    where = f'{{base_url: "{url}", model: m, allow_private: true}}'
-    return f"{{id: {name}, kind: openai, settings: {where}}}"
+    return f'{{id: {name}, kind: openai, base_url: "{url}", model: m}}'
 
 
 def test_a_round_that_was_killed_between_two_answers_is_finished(tmp_path, upstream):

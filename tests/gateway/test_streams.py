@@ -161,7 +161,7 @@ def test_pieces_are_passed_on_as_they_come(upstream, serve, agent, client):
 
 
 def own(name):
-    return f"{{id: own, kind: python, settings: {{path: 'gateway_agents:{name}'}}}}"
+    return f"{{id: own, kind: python, path: 'gateway_agents:{name}'}}"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def own(name):
         (own("in_words"), "The answer"),
         (own("at_once"), "The answer"),
         (own("silent"), ""),
-        ("{id: own, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}", "own says: this one is good"),
+        ("{id: own, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}", "own says: this one is good"),
     ],
     ids=["generator", "function", "nothing said", "simulated"],
 )

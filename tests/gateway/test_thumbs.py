@@ -14,7 +14,7 @@ SUBJECTS = ("river", "stone", "market", "window", "coffee", "paper", "train", "g
 
 def test_thumbs_on_a_quarter_of_the_chats_teach_a_quickstart_file(endpoint, tmp_path):
     """Two models, each best for one kind of prompt: after 600 chats both kinds go where they should."""
-    models = EndpointFound("local", "openai", endpoint.script(GOOD), models=("poet", "coder"), private=True)
+    models = EndpointFound("local", "openai", endpoint.script(GOOD), models=("poet", "coder"))
     text = configuration([models], file="bot-orch.yaml").replace("port: 8080", "port: 0")
     text = text.replace("bot-orch.sqlite", str(tmp_path / "log.sqlite"))
     assert "success_reward" not in text

@@ -46,7 +46,7 @@ def document(database, port, *, routers, variant="first"):
     names, floor = VARIANTS[variant]
     parts = [
         {
-            "agents": [{"id": name, "kind": "simulated", "settings": FAST} for name in names],
+            "agents": [{"id": name, "kind": "simulated", "params": FAST} for name in names],
             "router": {"policy": POLICIES[number % 2], "floor": floor, "horizon_s": 3600},
         }
         for number in range(len(routers))

@@ -14,10 +14,8 @@ from bot_orch.log.verification import replay
 from bot_orch.service.config.documents import ConfigFile
 from bot_orch.service.configuring import starting
 
-AGENT = "  - {{id: {0}, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}\n"
-NEEDS_KEY = (
-    '  - {id: c, kind: openai, settings: {base_url: "https://models.example/v1", model: m, api_key: "${KEY}"}}\n'
-)
+AGENT = "  - {{id: {0}, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}\n"
+NEEDS_KEY = '  - {id: c, kind: openai, base_url: "https://models.example/v1", model: m, api_key: "${KEY}"}\n'
 TEXT = """
 version: 1
 database: {database}

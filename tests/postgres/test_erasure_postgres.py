@@ -13,7 +13,7 @@ from bot_orch.log.stores.open import open_log, open_whole
 from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
-TEXT = BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
+TEXT = BASE + "  - {{id: person, kind: human, timeout_s: 600}}\n"
 
 
 def running(url):

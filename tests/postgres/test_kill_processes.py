@@ -13,7 +13,7 @@ from replica_running import CONFIG, Replica, call, check, finish, more, under_lo
 PROCESS_KILLS = int(os.environ.get("BOT_ORCH_PROCESS_KILLS", "4"))
 POSTGRES_KILLS = int(os.environ.get("BOT_ORCH_POSTGRES_KILLS", "2"))
 LEASE = "&lease_s=1.5"
-SLOW = "{{id: a, kind: simulated, settings: {{median_s: 0.8, sigma: 0}}}}"
+SLOW = "{{id: a, kind: simulated, params: {{median_s: 0.8, sigma: 0}}}}"
 
 
 def test_a_killed_process_loses_nothing_acknowledged(tmp_path, database):

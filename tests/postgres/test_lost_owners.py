@@ -176,8 +176,8 @@ def test_without_the_fence_it_acknowledges_what_the_next_owner_does_not_know(tmp
 SLOW = TEXT.replace(
     "agents: [{{id: a, kind: simulated}}, {{id: b, kind: simulated}}]",
     """agents:
-  - {{id: a, kind: simulated, settings: {{median_s: 3.0, sigma: 0}}}}
-  - {{id: person, kind: human, settings: {{answer_within_s: 60}}, price: {{per_call_usd: 2.0}}}}""",
+  - {{id: a, kind: simulated, params: {{median_s: 3.0, sigma: 0}}}}
+  - {{id: person, kind: human, timeout_s: 60, price: {{per_call_usd: 2.0}}}}""",
 ).replace("router: {{policy: bot}}\n", "router: {{policy: bot, success_reward: 1.0}}\n", 1)
 
 

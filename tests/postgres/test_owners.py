@@ -32,17 +32,17 @@ listen: {{port: 0}}
 log_level: error
 limits: {{grace_s: 1}}
 router: {{policy: bot}}
-agents: [{{id: general, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
+agents: [{{id: general, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
 routers:
   support:
     router: {{policy: bot}}
-    agents: [{{id: helper, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
+    agents: [{{id: helper, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
   code:
     router: {{policy: bot}}
-    agents: [{{id: coder, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}, {{id: person, kind: human}}]
+    agents: [{{id: coder, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}, {{id: person, kind: human}}]
   fourth:
     router: {{policy: bot}}
-    agents: [{{id: fourth, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
+    agents: [{{id: fourth, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
 """
 AGENTS = {"default": "general", "support": "helper", "code": "coder", "fourth": "fourth"}
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}

@@ -174,7 +174,7 @@ def test_an_owner_goes_back_to_a_log_that_lost_its_end(processes, log, database)
     assert [row.seq for row in log.read()] == list(range(1, state["seq"] + 1))
 
 
-PEOPLE = BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 120}}}}\n"
+PEOPLE = BASE + "  - {{id: person, kind: human, timeout_s: 120}}\n"
 
 
 def tickets(service, number=1):

@@ -14,14 +14,14 @@ version: 1
 database: {first}
 listen: {{port: 0}}
 router: {{policy: bot, success_reward: 1.0}}
-agents: [{{id: general, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
+agents: [{{id: general, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
 """
 MORE = """
 routers:
   support:
     database: {second}
     router: {{policy: ucb1, success_reward: 1.0, budget: {{window_usd: 0.25}}}}
-    agents: [{{id: helper, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, price: {{per_call_usd: 0.1}}}}]
+    agents: [{{id: helper, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}, price: {{per_call_usd: 0.1}}}}]
 """
 CHAT = {"model": "auto:support", "messages": [{"role": "user", "content": "x"}]}
 

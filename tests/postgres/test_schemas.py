@@ -18,7 +18,7 @@ database: {url}
 listen: {{port: 0}}
 router: {{policy: bot, success_reward: 1.0}}
 agents:
-  - {{id: {name}, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}
+  - {{id: {name}, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}
   - {{id: person, kind: human}}
 """
 

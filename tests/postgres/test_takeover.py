@@ -27,9 +27,9 @@ log_level: error
 limits: {{grace_s: {grace_s}}}
 {more}
 agents:
-  - {{id: quick, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}
-  - {{id: slow, kind: simulated, settings: {{median_s: 1.5, sigma: 0.0}}}}
-  - {{id: held, kind: python, settings: {{path: 'answering:one_word_then_another'}}}}
+  - {{id: quick, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}
+  - {{id: slow, kind: simulated, params: {{median_s: 1.5, sigma: 0.0}}}}
+  - {{id: held, kind: python, path: 'answering:one_word_then_another'}}
 """
 BEFORE, TAIL = 60, 12
 REWARD = "router: {success_reward: 1.0}"

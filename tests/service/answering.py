@@ -27,6 +27,15 @@ def measured(request):
     return CallReply("yes", measure=Labels([0.0, 1.0]))
 
 
+def rates_itself(request):
+    """What a program may print: only a reply has a reward."""
+    return {"text": "yes", "reward": 1.0, "extra": {"reward": 1.0, "measure": {"kind": "labels"}}}
+
+
+def echoed(request):
+    return {"text": request.plain()}
+
+
 async def one_word_then_nothing(request):
     yield "One "
     await asyncio.sleep(3600)

@@ -9,9 +9,13 @@ import os
 import socket
 import threading
 import time
+from dataclasses import replace
+from functools import partial
 
 import uvicorn.server
 
+from bot_orch.agents import Retry, make_agent
+from bot_orch.service import build
 from bot_orch.service.server import make_server
 
 BASE = """
@@ -20,8 +24,8 @@ database: {database}
 listen: {{host: 127.0.0.1, port: {port}}}
 router: {{policy: bot, floor: 0.05, seed: 5, horizon_s: 3600}}
 agents:
-  - {{id: quick, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0, quality: 0.6}}, price: {{per_call_usd: 0.01}}}}
-  - {{id: careful, kind: simulated, settings: {{median_s: 0.0, sigma: 0, quality: 0.9}}, price: {{per_call_usd: 0.1}}}}
+  - {{id: quick, kind: simulated, params: {{median_s: 0.0, sigma: 0.0, quality: 0.6}}, price: {{per_call_usd: 0.01}}}}
+  - {{id: careful, kind: simulated, params: {{median_s: 0.0, sigma: 0, quality: 0.9}}, price: {{per_call_usd: 0.1}}}}
 """
 
 
@@ -40,6 +44,20 @@ class _Asyncio:
 
 
 uvicorn.server.asyncio = _Asyncio()  # hundreds of tests start a server
+
+
+def agent_limits(monkeypatch, text):
+    """Limits as settings of an agent; those that no file can set hold for all agents of the test."""
+    given = dict(each.split(": ") for each in text.split(", ") if each)
+    fixed = {name: float(given.pop(name)) for name in {*given} - {"timeout_s", "first_byte_s", "concurrency"}}
+    monkeypatch.setattr(build, "LIMITS", replace(build.LIMITS, **fixed))
+    return ", ".join(f"{name}: {value}" for name, value in given.items())
+
+
+def agent_retries(monkeypatch, tries, **more):
+    """How often the same agent is asked, and other options of all guards of the test."""
+    retry = Retry(tries=tries, pause_s=0.01)
+    monkeypatch.setattr(build, "make_agent", partial(make_agent, retry=retry, **more))
 
 
 def free_port():

@@ -52,7 +52,7 @@ def test_every_request_has_a_line(kept):
 
 def test_a_caller_that_left_has_its_line(start, tmp_path):
     path = tmp_path / "access.jsonl"
-    slow = "  - {{id: slow, kind: simulated, settings: {{median_s: 60.0, sigma: 0}}}}\n"
+    slow = "  - {{id: slow, kind: simulated, params: {{median_s: 60.0, sigma: 0}}}}\n"
     service = start(f"{BASE}{slow}access_log: {path}\n")
     with hang_up(service, "/v1/chat/completions", {**CHAT, "model": "slow"}):
         until(lambda: service.runtime.guards["slow"].view().in_flight)

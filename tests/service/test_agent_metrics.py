@@ -13,7 +13,7 @@ from bot_orch.core.events import AttemptEnded, FeedbackGiven
 from bot_orch.service.metrics import CATALOGUE, Metrics, exposition
 
 SOURCE = Path(bot_orch.service.__file__).parent
-BAD = "  - {{id: 'b\"ad\\', kind: simulated, settings: {{median_s: 0.0, sigma: 0, crash: 1.0}}}}\n"
+BAD = "  - {{id: 'b\"ad\\', kind: simulated, params: {{median_s: 0.0, sigma: 0, crash: 1.0}}}}\n"
 
 
 def value(families, name, **labels):

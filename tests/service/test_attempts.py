@@ -17,9 +17,7 @@ agents:
 
 
 def serve(start, settings, *functions):
-    agents = "\n".join(
-        f"  - {{{{id: {name}, kind: python, settings: {{{{path: 'answering:{name}'}}}}}}}}" for name in functions
-    )
+    agents = "\n".join(f"  - {{{{id: {name}, kind: python, path: 'answering:{name}'}}}}" for name in functions)
     return start(CONFIG.format(settings=settings, agents=agents))
 
 

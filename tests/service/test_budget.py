@@ -21,16 +21,16 @@ router:
 agents:
   - id: only
     kind: simulated
-    settings: {{{{median_s: {median_s}, sigma: 0.0, quality: 0.9}}}}
+    params: {{{{median_s: {median_s}, sigma: 0.0, quality: 0.9}}}}
     price: {{{{per_call_usd: 0.1}}}}
-    limits: {{{{concurrency: 100}}}}
+    concurrency: 100
 {agents}
 """
 CHEAP = """  - id: cheap
     kind: simulated
-    settings: {{median_s: 0.0, sigma: 0.0, quality: 0.1}}
+    params: {{median_s: 0.0, sigma: 0.0, quality: 0.1}}
     price: {{per_call_usd: 0.001}}
-    limits: {{concurrency: 100}}
+    concurrency: 100
 """
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
 

@@ -138,7 +138,7 @@ def upstream():
 
 def agent(name, port, path="good", more=""):
     url = f"http://127.0.0.1:{port}/{path}/v1"
-    return f"{{id: {name}, kind: openai, settings: {{base_url: '{url}', model: m, allow_private: true}}{more}}}"
+    return f"{{id: {name}, kind: openai, base_url: '{url}', model: m{more}}}"
 
 
 @pytest.fixture
@@ -146,12 +146,12 @@ def service(tmp_path, upstream):
     Upstream.released.set()
     text = TEXT.format(
         good=agent("good", upstream),
-        bad=agent("bad", upstream, "bad", ", retry: {tries: 1}"),
+        bad=agent("bad", upstream, "bad"),
         empty=agent("empty", upstream, "empty"),
         whole=agent("whole", upstream, "good"),
-        narrow=agent("narrow", upstream, more=", limits: {concurrency: 1, wait_s: 0}"),
-        first=agent("first", upstream, "broken", ", capabilities: {prefill: message}"),
-        second=agent("second", upstream, "broken", ", capabilities: {prefill: message}"),
+        narrow=agent("narrow", upstream, more=", concurrency: 1"),
+        first=agent("first", upstream, "broken", ", prefill: message"),
+        second=agent("second", upstream, "broken", ", prefill: message"),
     )
     (tmp_path / "own_checks.py").write_text(CHECKS)
     made = Service(tmp_path, text)

@@ -6,7 +6,7 @@ import pytest
 from service_running import BASE, hang_up, until
 
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "LOOK"}]}
-PERSON = "  - {{id: person, kind: human, settings: {{answer_within_s: 600{more}}}}}\n"
+PERSON = "  - {{id: person, kind: human, timeout_s: 600{more}}}\n"
 
 
 def configured(more="", rules="", base=BASE):
@@ -39,7 +39,7 @@ def test_a_chat_is_drawn_among_the_others(start):
 @pytest.mark.parametrize(
     ("more", "rules", "body"),
     [
-        (", chat: true", "{{deny: [quick, careful]}}", {}),
+        (", interfaces: [chat]", "{{deny: [quick, careful]}}", {}),
         ("", "{{pin: person}}", {}),
         ("", "{{kind: legal, allow: [person]}}", {"bot_orch": {"kind": "legal"}}),
         ("", "", {"model": "person"}),

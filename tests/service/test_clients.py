@@ -20,7 +20,8 @@ router: {{policy: bot, floor: 0.05, success_reward: 1.0}}
 agents:
   - id: upstream
     kind: openai
-    settings: {{base_url: "http://127.0.0.1:UPSTREAM/v1", model: auto, allow_private: true}}
+    base_url: "http://127.0.0.1:UPSTREAM/v1"
+    model: auto
 """
 
 

@@ -48,12 +48,15 @@ def test_mistakes_are_named(text):
     ("agent", "problem"),
     [
         ("{id: a, kind: simulatd}", "choose from openai"),
-        ("{id: a, kind: simulated, settings: {qualty: 1}}", "did you mean 'quality'"),
-        ("{id: a, kind: simulated, settings: {quality: 7}}", "quality"),
-        ("{id: a, kind: simulated, limits: {concurency: 1}}", "did you mean 'concurrency'"),
+        ("{id: a, kind: simulated, params: {qualty: 1}}", "did you mean 'quality'"),
+        ("{id: a, kind: simulated, params: {quality: 7}}", "quality"),
+        ("{id: a, kind: simulated, concurency: 1}", "did you mean 'concurrency'"),
+        ("{id: a, kind: simulated, limits: {total_s: 1}}", "timeout_s"),
+        ("{id: a, kind: subprocess}", "a function of kind python"),
+        ("{id: a, kind: simulated, model: m}", "config.agents.a.model: is nothing for an agent of kind simulated"),
         ("{id: a, kind: simulated, price: {per_call_usd: -1}}", "per_call_usd"),
-        ("{id: a, kind: openai}", "config.agents.a.settings"),
-        ("{id: a, kind: openai, settings: {base_url: 'http://169.254.169.254/', model: m}}", "metadata"),
+        ("{id: a, kind: openai}", "config.agents.a.base_url"),
+        ("{id: a, kind: openai, base_url: 'ftp://host/', model: m}", "write https://host/path"),
         ("{id: a, kind: simulated, profile: {kind: nothing}}", "measure.kind"),
     ],
 )
@@ -94,14 +97,14 @@ def test_every_kind_of_reference_can_be_configured(alignment):
 @pytest.mark.parametrize(
     "line",
     [
-        "settings: {password: 'abc'}",
-        "settings: {key: 'abc'}",
-        "settings: {nested: {secret: 'abc'}}",
-        "settings: {headers: {Authorization: 'Bearer abc'}}",
-        "settings: {headers: {x-api-key: 'abc'}}",
-        "settings: {apikey: 'abc'}",
-        "settings: {passphrases: ['abc']}",
-        "settings: {access_token: 'abc'}",
+        "params: {password: 'abc'}",
+        "params: {key: 'abc'}",
+        "params: {nested: {secret: 'abc'}}",
+        "headers: {Authorization: 'Bearer abc'}",
+        "headers: {x-api-key: 'abc'}",
+        "params: {apikey: 'abc'}",
+        "params: {passphrases: ['abc']}",
+        "params: {access_token: 'abc'}",
     ],
 )
 def test_secrets_anywhere_in_settings_are_refused(line):
@@ -109,12 +112,12 @@ def test_secrets_anywhere_in_settings_are_refused(line):
     with pytest.raises(InvalidInputError, match="holds a secret in plain text; put it into the environment"):
         parse_config(text, {})
     given = text.replace("abc", "${A_SECRET}")
-    assert "from-outside" in str(parse_config(given, {"A_SECRET": "from-outside"}).agents[0].settings)
+    assert "from-outside" in str(parse_config(given, {"A_SECRET": "from-outside"}).agents[0])
 
 
 def test_words_that_only_resemble_secrets_are_not_refused():
     settings = "{monkey: a, keyboard: b, stop_tokens: ['</s>'], tokenizer: c, max_tokens: 5}"
-    assert parse_config(f"version: 1\nagents: [{{id: a, kind: simulated, settings: {settings}}}]", {}).agents
+    assert parse_config(f"version: 1\nagents: [{{id: a, kind: simulated, params: {settings}}}]", {}).agents
 
 
 @pytest.mark.parametrize(
@@ -130,8 +133,8 @@ def test_words_that_only_resemble_secrets_are_not_refused():
         ),
         ("agents: [A], tokens: [{name: t, scopes: [none]}]", r"tokens\[0\]\.scopes\[0\]: .*; choose from .*admin"),
         (
-            "agents: [{id: a, kind: simulated, capabilities: {prefill: x}}]",
-            "a.capabilities.prefill: .* from .*message, none",
+            "agents: [{id: a, kind: simulated, prefill: x}]",
+            r"agents\[0\].prefill: .* from .*message, none",
         ),
         ("agents: [A, A]", "holds the id 'a' twice"),
         ("model_list: [A]", "config.model_list: is not a setting; list the models under agents"),
@@ -151,14 +154,14 @@ def test_a_file_that_is_missing_comes_with_its_remedy(tmp_path, capsys):
 
 
 def test_secrets_are_not_written_down():
-    agent = "{id: a, kind: openai, settings: {base_url: 'https://x.example/v1', model: m, api_key: KEY}}"
+    agent = "{id: a, kind: openai, base_url: 'https://x.example/v1', model: m, api_key: KEY}"
     text = f"version: 1\nagents: [{agent}]"
     with pytest.raises(InvalidInputError, match="holds a secret in plain text"):
         parse_config(text.replace("KEY", "sk-123"), {})
     with pytest.raises(InvalidInputError, match="environment variable MY_KEY"):
         parse_config(text.replace("KEY", "'${MY_KEY}'"), {})
     config = parse_config(text.replace("KEY", "'${MY_KEY}'"), {"MY_KEY": "sk-123"})
-    assert config.agents[0].settings["api_key"] == "sk-123"
+    assert config.agents[0].api_key == "sk-123"
 
 
 def test_paths_are_taken_from_the_file(tmp_path):

@@ -19,8 +19,8 @@ database: {database}
 listen: {{host: 127.0.0.1, port: {port}}}
 router: {{policy: auto, encoder: builtin, seed: 3, floor: 0.3, success_reward: 1.0}}
 agents:
-  - {{id: broken, kind: python, settings: {{path: "prompts_fixtures:broken"}}, price: {{per_call_usd: 0.001}}}}
-  - {{id: large, kind: python, settings: {{path: "prompts_fixtures:large"}}, price: {{per_call_usd: 0.03}}}}
+  - {{id: broken, kind: python, path: "prompts_fixtures:broken", price: {{per_call_usd: 0.001}}}}
+  - {{id: large, kind: python, path: "prompts_fixtures:large", price: {{per_call_usd: 0.03}}}}
 """
 N = 200
 

@@ -14,7 +14,7 @@ database: {database}
 listen: {{port: 0}}
 router: {{policy: ucb1, seed: 1, success_reward: 1.0}}
 agents:
-  - {{id: quick, kind: subprocess, settings: {{command: [cat]}}}}
+  - {{id: quick, kind: python, path: 'answering:echoed'}}
 """
 
 

@@ -11,7 +11,7 @@ from bot_orch.log.erasure import erase_texts
 from bot_orch.log.stores.open import open_file
 from bot_orch.log.verification import replay
 
-PERSON = "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
+PERSON = "  - {{id: person, kind: human, timeout_s: 600}}\n"
 TEXT = (BASE + PERSON).replace("seed: 5,", "seed: 5, success_reward: 1.0,")
 DAY_S = 86_400
 OLD = ("OLD-INPUT", "TICKET-INPUT", "TICKET-ANSWER", "NEW-INPUT")

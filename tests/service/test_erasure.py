@@ -22,8 +22,8 @@ database: {database}
 listen: {{port: {port}}}
 router: {{seed: 5, encoder: builtin, sticky_s: 3600}}
 agents:
-  - {{id: quick, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, cost: 0.01}}
-  - {{id: careful, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, cost: 0.1}}
+  - {{id: quick, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}, cost: 0.01}}
+  - {{id: careful, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}, cost: 0.1}}
 """
 WORDS = ["ponies", "ledgers", "rivers", "poems", "tensors", "gardens", "harbours", "violins"]
 

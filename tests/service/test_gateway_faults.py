@@ -4,15 +4,12 @@ import asyncio
 import contextlib
 import json
 import threading
-from functools import partial
 
 import pytest
 from fault_proxy import FaultServer
-from service_running import PATIENCE_S, until
+from service_running import PATIENCE_S, agent_limits, agent_retries, until
 
 from bot_orch.agents.breaker import BreakerSettings
-from bot_orch.agents.registry import make_agent
-from bot_orch.service import build
 
 CONFIG = """
 version: 1
@@ -22,16 +19,16 @@ router: {{policy: bot, attempts: 1, success_reward: 1.0}}
 agents:
   - id: upstream
     kind: openai
-    limits: LIMITS
-    retry: {{tries: 1}}
-    settings: {{base_url: "URL", model: m, allow_private: true}}
+    LIMITS
+    base_url: "URL"
+    model: m
 """
-PATIENT = "{{first_byte_s: 60, total_s: 60, max_reply_bytes: 200000}}"
-HURRIED = "{{first_byte_s: 20, total_s: 0.5}}"
-FIRST = "{{first_byte_s: 0.5, total_s: 60}}"
-SOON = "{{first_byte_s: 20, idle_s: 0.5}}"
-LONG = "{{first_byte_s: 20, stream_total_s: 1}}"
-BRIEF = "{{first_byte_s: 20, total_s: 1.5}}"  # of a whole answer; the stream takes two seconds
+PATIENT = "first_byte_s: 60, timeout_s: 60, max_reply_bytes: 200000"
+HURRIED = "first_byte_s: 20, timeout_s: 0.5"
+FIRST = "first_byte_s: 0.5, timeout_s: 60"
+SOON = "first_byte_s: 20, idle_s: 0.5"
+LONG = "first_byte_s: 20, stream_total_s: 1"
+BRIEF = "first_byte_s: 20, timeout_s: 1.5"  # of a whole answer; the stream takes two seconds
 BODY = {"model": "auto", "messages": [{"role": "user", "content": "2 + 2"}]}
 
 #: fault, limits, status of a call, code of its error (the label of the attempt), breaker afterwards
@@ -77,13 +74,16 @@ def faults():
     loop.close()
 
 
-@pytest.fixture(autouse=True)
-def one_failure_opens_the_circuit(monkeypatch):
-    monkeypatch.setattr(build, "make_agent", partial(make_agent, breaker=BreakerSettings(1, 60.0)))
+@pytest.fixture
+def launch(start, faults, monkeypatch):
+    """Starts a service whose circuits open at the first failure, in front of a fault, with these limits."""
+    agent_retries(monkeypatch, 1, breaker=BreakerSettings(1, 60.0))
 
+    def begin(fault, limits):
+        own = agent_limits(monkeypatch, limits).replace(", ", "\n    ")
+        return start(CONFIG.replace("URL", faults.base_url(fault)).replace("LIMITS", own))
 
-def launch(start, faults, fault, limits):
-    return start(CONFIG.replace("URL", faults.base_url(fault)).replace("LIMITS", limits))
+    return begin
 
 
 def breaker(service):
@@ -98,8 +98,8 @@ def ending_of(service, decision_id):
 
 
 @pytest.mark.parametrize(("fault", "limits", "status", "code", "state"), CELLS, ids=[cell[0] for cell in CELLS])
-def test_call(start, faults, fault, limits, status, code, state):
-    service = launch(start, faults, fault, limits)
+def test_call(launch, fault, limits, status, code, state):
+    service = launch(fault, limits)
     answer = service.post("/v1/chat/completions", BODY)
     assert answer.status == status, answer
     if code is None:
@@ -126,9 +126,9 @@ def test_call(start, faults, fault, limits, status, code, state):
         ("half_of_two", PATIENT, "The Four ", "truncated_stream"),
     ],
 )
-def test_stream(start, faults, fault, limits, text, ends):
+def test_stream(launch, fault, limits, text, ends):
     """What has arrived is delivered; a stream that breaks off says so instead of ending as if it were whole."""
-    service = launch(start, faults, fault, limits)
+    service = launch(fault, limits)
     body = service.post("/v1/chat/completions", {**BODY, "stream": True}).body.decode()
     events = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: ")]
     said = ""
@@ -157,9 +157,9 @@ def test_stream(start, faults, fault, limits, text, ends):
         ("error", PATIENT, 502, "upstream_5xx", "open"),
     ],
 )
-def test_stream_that_never_began(start, faults, fault, limits, status, code, state):
+def test_stream_that_never_began(launch, fault, limits, status, code, state):
     """A role or an empty piece is no answer: the failure has a status of its own, as if nothing had come."""
-    service = launch(start, faults, fault, limits)
+    service = launch(fault, limits)
     answer = service.post("/v1/chat/completions", {**BODY, "stream": True})
     assert (answer.status, answer.json()["error"]["code"]) == (status, code)
     assert breaker(service) == state

@@ -145,10 +145,7 @@ def test_shown_needs_an_output(start):
 
 
 def test_a_round_shows_its_output_before_somebody_judges_it(start, tmp_path):
-    config = (
-        GUARDED.split("agents:")[0]
-        + "agents:\n  - {{id: own, kind: python, settings: {{path: 'answering:measured'}}}}\n"
-    )
+    config = GUARDED.split("agents:")[0] + "agents:\n  - {{id: own, kind: python, path: 'answering:measured'}}\n"
     service = start(config)
     done = service.post("/v1/tasks", {"task": {"text": "x"}}).json()
     outcomes = service.get(f"/v1/decisions/{done['decision_id']}").json()["outcomes"]

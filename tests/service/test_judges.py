@@ -23,9 +23,9 @@ router: {{{{policy: ucb1, seed: 5, horizon_s: 3600}}}}
 judges: {judges}
 {more}
 agents:
-  - {{{{id: short, kind: python, settings: {{{{path: "judging_fixtures:short"}}}}}}}}
-  - {{{{id: long, kind: python, settings: {{{{path: "judging_fixtures:long"}}}}}}}}
-  - {{{{id: flow, kind: python, settings: {{{{path: "judging_fixtures:stream"}}}}}}}}
+  - {{{{id: short, kind: python, path: "judging_fixtures:short"}}}}
+  - {{{{id: long, kind: python, path: "judging_fixtures:long"}}}}
+  - {{{{id: flow, kind: python, path: "judging_fixtures:stream"}}}}
 """
 
 
@@ -166,7 +166,7 @@ def test_functions_models_and_checks(start, tmp_path):
             {
                 "name": "model",
                 "kind": "llm",
-                "settings": {"agent": {"kind": "python", "settings": {"path": "judging_fixtures:grader"}}},
+                "settings": {"agent": {"kind": "python", "path": "judging_fixtures:grader"}},
             },
         )
     )

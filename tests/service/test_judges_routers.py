@@ -24,11 +24,11 @@ database: log.sqlite
 listen: {port: PORT}
 router: {policy: ucb1, seed: 5}
 judges: TOP
-agents: [{id: short, kind: python, settings: {path: "judging_fixtures:short"}}]
+agents: [{id: short, kind: python, path: "judging_fixtures:short"}]
 routers:
   support:
     router: {policy: ucb1}
-    agents: [{id: long, kind: python, settings: {path: "judging_fixtures:long"}}]
+    agents: [{id: long, kind: python, path: "judging_fixtures:long"}]
     OWN
 """
 LONG = '[{name: words, kind: python, settings: {path: "judging_fixtures:says_long"}}]'

@@ -14,8 +14,8 @@ version: 1
 database: {database}
 listen: {{port: {port}}}
 router: {{policy: bot}}
-agents: [{{id: one, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
-limits: {{failed_logins: 0}}
+agents: [{{id: one, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
+
 tokens:
   - {{name: ops, scopes: [admin], env: OPS}}
   - {{name: app, scopes: [decide], env: APP}}

@@ -7,7 +7,7 @@ from service_running import BASE, until
 
 from bot_orch.log.verification import replay
 
-PERSON = "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
+PERSON = "  - {{id: person, kind: human, timeout_s: 600}}\n"
 MOST = 20
 
 
@@ -43,7 +43,7 @@ def test_the_oldest_decisions_end_as_silence(start):
 
 def test_agents_that_work_and_tickets_of_people_wait_on(start):
     """Also across a restart."""
-    slow = "  - {{id: slow, kind: simulated, settings: {{median_s: 4.0, sigma: 0.0, quality: 0.9}}}}\n"
+    slow = "  - {{id: slow, kind: simulated, params: {{median_s: 4.0, sigma: 0.0, quality: 0.9}}}}\n"
     text = BASE + PERSON + slow
     service = start(text, most_pending=MOST)
     body = {"task": {"text": "2 + 2?"}, "eligible": ["person"], "background": True}

@@ -20,8 +20,8 @@ database: {{database}}
 listen: {{{{host: 127.0.0.1, port: {{port}}}}}}
 router: {{{{policy: auto, seed: 4, floor: 0.02{router}}}}}
 agents:
-  - {{{{id: left, kind: python, settings: {{{{path: 'pricing:{left}'}}}}, price: {{{{{left_price}}}}}}}}}
-  - {{{{id: right, kind: python, settings: {{{{path: 'pricing:{right}'}}}}, price: {{{{{right_price}}}}}}}}}
+  - {{{{id: left, kind: python, path: 'pricing:{left}', price: {{{{{left_price}}}}}}}}}
+  - {{{{id: right, kind: python, path: 'pricing:{right}', price: {{{{{right_price}}}}}}}}}
 """
 CHEAP, DEAR = "input_usd_per_million: 0.1, output_usd_per_million: 0.1", "output_usd_per_million: 1000"
 

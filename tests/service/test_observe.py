@@ -21,8 +21,8 @@ listen: {{host: 127.0.0.1, port: {port}}}
 router: {{policy: auto, seed: 4, floor: 0.05, ROUTER}}
 JUDGES
 agents:
-  - {{id: short, kind: python, settings: {{path: "judging_fixtures:short"}}, price: {{per_call_usd: 0.001}}}}
-  - {{id: long, kind: python, settings: {{path: "judging_fixtures:long"}}, price: {{per_call_usd: 0.01}}}}
+  - {{id: short, kind: python, path: "judging_fixtures:short", price: {{per_call_usd: 0.001}}}}
+  - {{id: long, kind: python, path: "judging_fixtures:long", price: {{per_call_usd: 0.01}}}}
 """
 LENGTH = 'judges: [{{name: length, kind: python, settings: {{path: "judging_fixtures:long_is_good"}}}}]'
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}

@@ -83,14 +83,14 @@ def test_traces_without_the_extra(file, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("ending", ["/chat/completions", "/responses/"])
-@pytest.mark.parametrize("kind", ["base_url: '{}', model: m", "deployments: [{{base_url: '{}'}}], model: m"])
+@pytest.mark.parametrize("kind", ["base_url: '{}', model: m", "endpoints: [{{base_url: '{}'}}], model: m"])
 def test_a_base_url_that_names_an_interface(kind, ending, file, capsys):
     settings = kind.format(
         f"https://host.example/v1{ending}?api-version=1" if ending[-1] != "/" else f"https://host.example/v1{ending}"
     )
     refused(
         capsys,
-        file(f"agents: [{{id: a, kind: openai, settings: {{{settings}}}}}]\n"),
+        file(f"agents: [{{id: a, kind: openai, {settings}}}]\n"),
         part="write https://host.example/v1",
     )
 

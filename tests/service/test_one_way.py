@@ -95,7 +95,7 @@ class Full(MemoryLog):
 
 
 def test_a_full_disk_is_told_with_when_to_come_back(tmp_path):
-    text = BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
+    text = BASE + "  - {{id: person, kind: human, timeout_s: 600}}\n"
     log = Full()
     service = Running(parse_config(text.format(database=tmp_path / "x", port=0)), log=log)
     try:

@@ -21,8 +21,8 @@ CONFIG = """
 version: 1
 {more}
 agents:
-  - {{id: small, kind: openai, settings: {{base_url: "https://api.openai.com/v1", model: gpt-4o-mini}}}}
-  - {{id: own, kind: openai, settings: {{base_url: "https://models.example.com/v1", model: gpt-4o}}{price}}}
+  - {{id: small, kind: openai, base_url: "https://api.openai.com/v1", model: gpt-4o-mini}}
+  - {{id: own, kind: openai, base_url: "https://models.example.com/v1", model: gpt-4o{price}}}
 """
 LITELLM = {
     "sample_spec": {"input_cost_per_token": 0.0, "litellm_provider": "one of ..."},
@@ -166,7 +166,7 @@ def test_models_without_a_price_under_a_budget_are_named(tmp_path, limit, capsys
 
 def test_quickstart_fills_in_list_prices():
     known = EndpointFound("openai", "openai", "https://api.openai.com/v1", models=("gpt-4o", "gpt-4o-mini"), key="KEY")
-    local = EndpointFound("local", "openai", "http://127.0.0.1:9/v1", models=("gpt-4o",), private=True)
+    local = EndpointFound("local", "openai", "http://127.0.0.1:9/v1", models=("gpt-4o",))
     config = parse_config(configuration([known, local], file="a.yaml"), {"KEY": "k"})
     large, small, own = config.agents
     assert (large.price["input_usd_per_million"], small.price["cached_input_usd_per_million"]) == (2.5, 0.075)

@@ -15,7 +15,7 @@ from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.config import parse_config
 from bot_orch.service.queue.tickets import LEASE_S, REF, fold_queue
 
-PEOPLE = BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
+PEOPLE = BASE + "  - {{id: person, kind: human, timeout_s: 600}}\n"
 IMPATIENT = PEOPLE.replace("answer_within_s: 600", "answer_within_s: 0.4")
 
 
@@ -86,7 +86,7 @@ def test_a_rejection_falls_back_to_another_agent(start):
 
 
 def test_nobody_answering_in_time_is_censored_and_falls_back(start):
-    running = begin(start, IMPATIENT + "  - {{id: spare, kind: simulated, settings: {{median_s: 0}}}}\n")
+    running = begin(start, IMPATIENT + "  - {{id: spare, kind: simulated, params: {{median_s: 0}}}}\n")
     for _ in range(12):  # until the policy asks the person first
         task = submit(running, eligible=["person", "spare"])
         view = ended(running, task)

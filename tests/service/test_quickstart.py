@@ -88,7 +88,7 @@ def test_models_of_known_providers_have_their_list_prices(tmp_path):
     """Others have none: a model of the same name at another host may cost anything."""
     url = "https://api.openai.com/v1"
     known = found.EndpointFound("openai", "openai", url, key="K", models=("gpt-4o-mini", "gpt-4o"))
-    local = found.EndpointFound("local", "openai", "http://127.0.0.1:9/v1", models=("gpt-4o",), private=True)
+    local = found.EndpointFound("local", "openai", "http://127.0.0.1:9/v1", models=("gpt-4o",))
     path = tmp_path / "bot-orch.yaml"
     path.write_text(configuration([known, local], file=path.name))
     prices = {each.id: each.price for each in load_config(path, environment={"K": KEY}).agents}
@@ -122,7 +122,7 @@ def test_one_model_alone_gets_a_variant_to_choose(start, tmp_path):
         out = start(*QUICK, "--endpoint", f"local={one.url}")
     assert "failed: 0" in out and "local-brief is the same model" in out
     small, brief = load_config(tmp_path / "bot-orch.yaml").agents
-    assert (small.id, brief.id) == ("local", "local-brief") and brief.settings["system"]
+    assert (small.id, brief.id) == ("local", "local-brief") and brief.params["system"]
 
 
 def test_models_and_keys_of_an_option(start, tmp_path, monkeypatch):
@@ -147,9 +147,7 @@ def test_azure_and_ollama(monkeypatch):
         seen = search(environment)
         assert azure.asked[0][0] == "/openai/v1/models"
     assert seen.left_out == ()
-    assert [(each.name, each.models, each.private) for each in seen.found] == [
-        *[("azure", ("mine",), True), ("ollama", ("qwen", "llama"), True)]
-    ]
+    assert [(each.name, each.models) for each in seen.found] == [*[("azure", ("mine",)), ("ollama", ("qwen", "llama"))]]
 
 
 def test_an_ollama_that_listens_is_found(monkeypatch):
@@ -249,7 +247,7 @@ def test_write_needs_no_network_where_models_are_named(start, tmp_path, monkeypa
     monkeypatch.setenv("OPENAI_MODEL", "m-1")
     start("--write", "--yes", "--force", "--endpoint", f"local=http://127.0.0.1:{free_port()}/v1,m-2")
     agents = load_config(tmp_path / "bot-orch.yaml").agents
-    assert [(each.id, each.settings["model"]) for each in agents] == [("local", "m-2"), ("m-1", "m-1")]
+    assert [(each.id, each.model) for each in agents] == [("local", "m-2"), ("m-1", "m-1")]
 
 
 def test_chats_that_fail_are_told(start):
@@ -277,7 +275,7 @@ def test_a_port_in_use_is_one_line(start, tmp_path):
     ("given", "said"),
     [
         ("nonsense", "--endpoint: is nonsense; write name=https://host/v1"),
-        ("a=ftp://host", "--endpoint: has the scheme 'ftp'"),
+        ("a=ftp://host", "--endpoint: is 'ftp://host'"),
         ("a=http://host/v1,m,NO_SUCH_VARIABLE", "names the variable NO_SUCH_VARIABLE, which is not set"),
     ],
 )
@@ -290,7 +288,7 @@ def test_options_with_a_mistake(given, said, start):
     ("name", "value", "said"),
     [
         ("OPENAI_BASE_URL", "not a url", "OPENAI_BASE_URL: holds characters"),
-        ("OPENAI_BASE_URL", "file:///etc", "OPENAI_BASE_URL: has the scheme 'file'"),
+        ("OPENAI_BASE_URL", "file:///etc", "OPENAI_BASE_URL: is 'file:///etc'"),
         ("OLLAMA_HOST", "host:port", "OLLAMA_HOST: is host:port"),
     ],
 )

@@ -27,9 +27,9 @@ tokens: [TOKENS]
 agents:
 AGENTS
 """
-QUICK = "  - {id: quick, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}\n"
-OTHER = "  - {id: other, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}\n"
-SLOW = "  - {id: slow, kind: python, settings: {path: 'answering:slow'}}\n"
+QUICK = "  - {id: quick, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}\n"
+OTHER = "  - {id: other, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}\n"
+SLOW = "  - {id: slow, kind: python, path: 'answering:slow'}\n"
 
 
 def call(port, method, path):

@@ -15,9 +15,9 @@ database: {database}
 listen: {{port: {port}}}
 router: {{policy: bot, floor: 0.05, seed: 5, success_reward: 1.0}}
 agents:
-  - {{id: old, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, price: {{per_call_usd: 0.01}}}}
+  - {{id: old, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}, price: {{per_call_usd: 0.01}}}}
 """
-NEW = "  - {{id: new, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}, price: {{per_call_usd: 0.1}}, MORE}}\n"
+NEW = "  - {{id: new, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}, price: {{per_call_usd: 0.1}}, MORE}}\n"
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
 
 

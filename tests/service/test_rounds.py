@@ -1,8 +1,5 @@
 """Who may say, in a whole round, what an answer was worth."""
 
-import json
-import sys
-
 CONFIG = """
 version: 1
 database: {{database}}
@@ -12,16 +9,10 @@ agents:
   - {agent}
 """
 REFERENCE = {"kind": "labels", "probabilities": [1.0, 0.0]}
-RATES_ITSELF = json.dumps({"text": "yes", "reward": 1.0, "extra": {"reward": 1.0, "measure": {"kind": "labels"}}})
 
 
 def function(name):
-    return f"{{{{id: own, kind: python, settings: {{{{path: 'answering:{name}'}}}}}}}}"
-
-
-def program():
-    command = json.dumps([sys.executable, "-c", f"print({RATES_ITSELF!r})"]).replace("{", "{{").replace("}", "}}")
-    return f"{{{{id: own, kind: subprocess, settings: {{{{command: {command}}}}}}}}}"
+    return f"{{{{id: own, kind: python, path: 'answering:{name}'}}}}"
 
 
 def outcomes(start, agent):
@@ -44,8 +35,8 @@ def test_a_function_of_ones_own_may_judge_and_measure_its_answer(start):
     assert distance(service) > 0.1
 
 
-def test_a_program_cannot_rate_itself(start):
-    service, found = outcomes(start, program())
+def test_a_document_cannot_rate_itself(start):
+    service, found = outcomes(start, function("rates_itself"))
     assert found == [], "somebody else will judge it"
     assert service.get("/v1/agents").json()[0]["circuit"] == "closed"
 
@@ -71,7 +62,7 @@ database: {{database}}
 listen: {{{{host: 127.0.0.1, port: {{port}}}}}}
 router: {{{{policy: ucb1, floor: 0}}}}
 agents:
-  - {{{{id: own, kind: simulated, settings: {{{{median_s: 3600.0}}}}, limits: {{{{total_s: {total_s}}}}}}}}}
+  - {{{{id: own, kind: simulated, params: {{{{median_s: 3600.0}}}}, timeout_s: {total_s}}}}}
 """
 
 

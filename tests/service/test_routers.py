@@ -20,14 +20,14 @@ database: log.sqlite
 listen: {port: 0}
 router: {policy: bot, success_reward: 1.0}
 agents:
-  - {id: general, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}, price: {per_call_usd: 1.0}}
+  - {id: general, kind: simulated, params: {median_s: 0.0, sigma: 0.0}, price: {per_call_usd: 1.0}}
 routers:
   support:
     router: {policy: ucb1, success_reward: 1.0, budget: {window_usd: 0.25}}
     agents:
-      - {id: helper, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}, price: {per_call_usd: 0.1}}
+      - {id: helper, kind: simulated, params: {median_s: 0.0, sigma: 0.0}, price: {per_call_usd: 0.1}}
   code:
-    agents: [{id: coder, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}, {id: person, kind: human}]
+    agents: [{id: coder, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}, {id: person, kind: human}]
 """
 TOKENS = """
 tokens:
@@ -242,8 +242,8 @@ def test_a_reload_adds_and_removes_routers_under_load(begin, tmp_path):
         assert service.get("/r/code/dashboard").status == 200
         assert 'bot_orch_ready{router="code"} 1' in service.get("/metrics").body.decode()
         slow = TEXT.replace(
-            "{id: helper, kind: simulated, settings: {median_s: 0.0",
-            "{id: helper, kind: simulated, settings: {median_s: 0.3",
+            "{id: helper, kind: simulated, params: {median_s: 0.0",
+            "{id: helper, kind: simulated, params: {median_s: 0.3",
         )
         (tmp_path / "c.yaml").write_text(slow)
         assert service.post("/v1/admin/reload").json()["changed"] == ["routers.support.agents"]

@@ -57,11 +57,11 @@ def test_there_are_examples():
         (SMALL + "router: {floor: high}", ("router", "floor")),
         (SMALL + "listen: {port: '80'}", ("listen", "port")),
         ("version: 1\nagents: [{id: a, kind: robot}]", ("agents", 0, "kind")),
-        ("version: 1\nagents: [{id: a, kind: openai, settings: {base_uri: x}}]", ("agents", 0, "settings")),
-        ("version: 1\nagents: [{id: a, kind: subprocess}]", ("agents", 0)),
-        ("version: 1\nagents: [{id: a, kind: simulated, settings: {speed: 1}}]", ("agents", 0, "settings")),
-        ("version: 1\nagents: [{id: a, kind: simulated, retry: {tries: many}}]", ("agents", 0, "retry", "tries")),
-        ("version: 1\nagents: [{id: a, kind: simulated, capabilities: {wings: 2}}]", ("agents", 0, "capabilities")),
+        ("version: 1\nagents: [{id: a, kind: openai, base_uri: x}]", ("agents", 0)),
+        ("version: 1\nagents: [{id: a, kind: openai, endpoints: [{url: x}]}]", ("agents", 0, "endpoints", 0)),
+        ("version: 1\nagents: [{id: a, kind: simulated, timeout_s: long}]", ("agents", 0, "timeout_s")),
+        ("version: 1\nagents: [{id: a, kind: simulated, lacks: [wings]}]", ("agents", 0, "lacks", 0)),
+        ("version: 1\nagents: [{id: a, kind: simulated, price: {wings: 2}}]", ("agents", 0, "price")),
         ("version: 2\nagents: []", ("version",)),
     ],
 )
@@ -82,8 +82,8 @@ def test_every_part_is_described():
     for name, part in schema["$defs"].items():
         assert len(part["description"]) > 15, name
         assert "``" not in part["description"] and ">>>" not in part["description"], name
-    limits = schema["$defs"]["Limits"]["properties"]
-    assert limits["first_byte_s"]["description"] == limits["total_s"]["description"] != ""
+    price = schema["$defs"]["Price"]["properties"]
+    assert price["input_usd_per_million"]["description"] == price["output_usd_per_million"]["description"] != ""
 
 
 def test_quickstart_writes_the_schema_that_the_first_line_names(tmp_path, capsys):

@@ -10,7 +10,7 @@ from service_running import BASE, PATIENCE_S, until
 AGENTS = """
 limits: {{grace_s: GRACE}}
 agents:
-  - {{id: own, kind: python, settings: {{path: 'answering:NAME'}}}}
+  - {{id: own, kind: python, path: 'answering:NAME'}}
 """
 
 

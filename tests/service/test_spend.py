@@ -72,7 +72,7 @@ def test_only_admins_see_it_and_bad_tags_are_refused(used):
 
 
 def test_background_tasks_keep_their_tags_over_a_restart(start, tmp_path):
-    text = BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
+    text = BASE + "  - {{id: person, kind: human, timeout_s: 600}}\n"
     service = start(text)
     body = {"task": {"text": "x"}, "eligible": ["person"], "background": True}
     assert service.post("/v1/tasks", body, headers={"x-bot-orch-tags": "later"}).status == 202

@@ -20,7 +20,7 @@ from bot_orch.service.server import make_server
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CHAT = {"model": "careful", "messages": [{"role": "user", "content": "PROMPT"}]}
-BAD = "  - {{id: bad, kind: simulated, settings: {{median_s: 0.0, sigma: 0, crash: 1.0}}}}\n"
+BAD = "  - {{id: bad, kind: simulated, params: {{median_s: 0.0, sigma: 0, crash: 1.0}}}}\n"
 
 
 @pytest.fixture
@@ -184,20 +184,20 @@ def test_facts_of_the_other_interfaces(pieces, model, finish):
     ],
 )
 def test_provider_and_server(kind, settings, provider):
-    target = target_of(AgentConfig(id="a", kind=kind, settings=settings))
+    target = target_of(AgentConfig(id="a", kind=kind, **settings))
     assert target.provider == provider and target.model == settings.get("model", "a")
     if "notgroq" in settings.get("base_url", ""):
         assert target.server == {"server.address": "notgroq.com", "server.port": 8000}
 
 
 def test_all_routers_share_one_exporter_and_each_knows_its_agents(start, kept):
-    more = "routers: {{other: {{agents: [{{id: quick, kind: subprocess, settings: {{command: ['cat']}}}}]}}}}\n"
+    more = "routers: {{other: {{agents: [{{id: quick, kind: python, path: 'answering:echoed'}}]}}}}\n"
     service = start(BASE + "traces: {{}}\n" + more)
     until(lambda: all(each.loaded for each in service.runtime.peers.values()))
     assert len({id(each.traces) for each in service.runtime.peers.values()}) == 1
     assert service.post("/v1/chat/completions", {**CHAT, "model": "auto:other"}).status == 200
     round_, (attempt,) = ended(kept, 2)
-    assert attempt.attributes["gen_ai.provider.name"] == "subprocess"
+    assert attempt.attributes["gen_ai.provider.name"] == "python"
     assert round_.attributes["bot_orch.router"] == attempt.attributes["bot_orch.router"] == "other"
 
 

@@ -6,9 +6,7 @@ from service_running import BASE, free_port
 
 from bot_orch.cli import main
 
-AGENT = (
-    '{{id: gpt, kind: openai, settings: {{base_url: "{url}", model: m-1, allow_private: true, api_key: "${{KEY}}"}}}}'
-)
+AGENT = '{{id: gpt, kind: openai, base_url: "{url}", model: m-1, api_key: "${{KEY}}"}}'
 SIMULATED = "{id: a, kind: simulated}"
 
 
@@ -62,7 +60,7 @@ def test_a_wrong_key(online, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        ({"models": ("other",)}, 0, "does not list 'm-1'; correct settings.model; it lists other"),
+        ({"models": ("other",)}, 0, "does not list 'm-1'; correct model; it lists other"),
         ({"models_status": 404}, 0, "lists no models"),
         ({"models_status": 429}, 0, "limits the rate"),
         ({"models_status": 500}, 1, "answers with status 500"),
@@ -77,8 +75,8 @@ def test_what_an_endpoint_may_answer(options, status, said, online):
 
 def test_models_that_judge_and_anthropic_are_asked_too(online):
     with endpoint() as one:
-        settings = f'{{base_url: "{one.url}", model: m-1, allow_private: true, api_key: "${{KEY}}"}}'
-        judge = f"judges: [{{name: model, kind: llm, settings: {{agent: {{kind: anthropic, settings: {settings}}}}}}}]"
+        agent = f'{{kind: anthropic, base_url: "{one.url}", model: m-1, api_key: "${{KEY}}"}}'
+        judge = f"judges: [{{name: model, kind: llm, settings: {{agent: {agent}}}}}]"
         status, found = online(SIMULATED, after=judge)
         assert one.asked[0][1]["x-api-key"] == KEY
     assert status == 0 and "key accepted" in found["agent model"]

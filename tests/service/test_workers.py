@@ -28,14 +28,14 @@ listen: {port: 0}
 log_level: error
 access_log: access.log
 router: {policy: bot}
-agents: [{id: general, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}]
+agents: [{id: general, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}]
 routers:
   support:
     router: {policy: bot}
-    agents: [{id: helper, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}]
+    agents: [{id: helper, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}]
   code:
     router: {policy: bot}
-    agents: [{id: coder, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}, {id: person, kind: human}]
+    agents: [{id: coder, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}, {id: person, kind: human}]
 """
 TOKENS = """
 tokens:
@@ -320,7 +320,7 @@ def test_a_reload_reaches_all_workers(service):
     extra = """
   fresh:
     router: {policy: bot}
-    agents: [{id: newcomer, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}]
+    agents: [{id: newcomer, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}]
 """
     head, tokens = TEXT, TOKENS
     service.config.write_text(head.rstrip() + extra + tokens)

@@ -10,7 +10,6 @@ from bot_orch.agents.kinds.human import HumanAnswer, HumanQueue, HumanRunner, Hu
 from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
 from bot_orch.agents.kinds.python import PythonRunner, PythonSettings
 from bot_orch.agents.kinds.simulated import SimulatedRunner, SimulatedSettings
-from bot_orch.agents.kinds.subprocess import SubprocessRunner, SubprocessSettings
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, AgentSettings, make_agent, make_runner
 
@@ -49,8 +48,6 @@ __all__ = [
     "Retry",
     "SimulatedRunner",
     "SimulatedSettings",
-    "SubprocessRunner",
-    "SubprocessSettings",
     "Usage",
     "make_agent",
     "make_runner",

@@ -45,8 +45,6 @@ class CallRequest:
         Headers of the caller (``traceparent``, ``x-request-id``, ``anthropic-beta``), passed on to endpoints.
     endpoint, document
         The interface that was asked and the request as it came, for agents that speak it themselves.
-    region
-        Where the agent must be; for agents with several deployments.
     most_calls
         Most attempts for this request; ``None`` leaves it to the agent's ``retry.tries``.
     elsewhere
@@ -73,7 +71,6 @@ class CallRequest:
     most_calls: int | None = None
     endpoint: str = "chat"
     document: Mapping[str, Any] | None = None
-    region: str | None = None
     elsewhere: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
     meter: AgentMeter | None = field(default=None, compare=False, repr=False)
     carrier: AgentRunner | None = field(default=None, compare=False, repr=False)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from bot_orch.errors import InvalidInputError
-
-EndpointName = Literal["chat", "responses", "messages"]
+Interface = Literal["chat", "responses", "messages"]
 """The interfaces of endpoints: those of OpenAI's API, and Anthropic's Messages."""
 
 Prefill = Literal["none", "message", "prefix", "continue_final_message"]
@@ -26,8 +24,6 @@ class Needs:
         Estimated tokens of the request, and of the answer if that is limited.
     vision, tools, json
         Whether the request has images, tools or results of tools, a format of JSON for its answer.
-    region
-        Where the agent must be; ``None`` for anywhere.
     only
         The part of the request that has no counterpart in a chat, so that only an agent with ``endpoint`` can serve it.
     """
@@ -38,7 +34,6 @@ class Needs:
     vision: bool = False
     tools: bool = False
     json: bool = False
-    region: str | None = None
     only: str = ""
 
 
@@ -52,10 +47,8 @@ class Capabilities:
         Tokens of request and answer together; ``None`` if that is not known.
     vision, tools, json
         Whether it takes images, tools, and formats of JSON for its answer.
-    region, regions
-        Where it is, or may be; an agent without any does not serve requests that ask for one.
-    endpoints
-        Interfaces that it speaks itself. Requests to others are translated to ``chat``, if it has that.
+    interfaces
+        Those that it speaks itself. Requests to others are translated to ``chat``, if it has that.
     prefill
         How it continues an answer that another agent began: a last ``message`` of the assistant, one marked ``prefix``
         (Mistral, DeepSeek), or ``continue_final_message`` (vLLM, SGLang). ``none``: it cannot.
@@ -71,16 +64,8 @@ class Capabilities:
     vision: bool = True
     tools: bool = True
     json: bool = True
-    region: str | None = None
-    regions: tuple[str, ...] = ()
-    endpoints: tuple[EndpointName, ...] = ("chat",)
+    interfaces: tuple[Interface, ...] = ("chat",)
     prefill: Prefill = "none"
-
-    def __post_init__(self) -> None:
-        if self.context_tokens is not None and self.context_tokens < 1:
-            raise InvalidInputError("context_tokens", f"is {self.context_tokens}", "set 1 or more, or null")
-        if not self.endpoints:
-            raise InvalidInputError("endpoints", "is empty", "name at least one, such as chat")
 
     def missing(self, needs: Needs) -> str | None:
         """The first requirement that the agent does not meet; ``None`` if it can serve the request."""
@@ -91,9 +76,7 @@ class Capabilities:
         for name, what in (("vision", "vision"), ("tools", "tools"), ("json", "JSON mode")):
             if getattr(needs, name) and not getattr(self, name):
                 return what
-        return "region" if needs.region is not None and needs.region not in (self.region, *self.regions) else None
+        return None
 
     def _speaks(self, needs: Needs) -> bool:
-        if needs.endpoint in self.endpoints:
-            return True
-        return "chat" in self.endpoints and not needs.only
+        return needs.endpoint in self.interfaces or ("chat" in self.interfaces and not needs.only)

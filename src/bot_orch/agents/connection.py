@@ -33,8 +33,7 @@ class PinningResolver(AbstractResolver):
     best misconfigured. The connector connects to the addresses returned here and does not resolve again.
     """
 
-    def __init__(self, *, allow_private: bool, lookup: Lookup = lookup) -> None:
-        self._allow_private = allow_private
+    def __init__(self, lookup: Lookup = lookup) -> None:
         self._lookup = lookup
 
     async def resolve(
@@ -43,7 +42,7 @@ class PinningResolver(AbstractResolver):
         """Checked addresses of ``host``."""
         found = await self._lookup(host, port, family)
         for _, address in found:
-            check_address(address, allow_private=self._allow_private)
+            check_address(address)
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
             ResolveResult(hostname=host, host=address, port=port, family=kind, proto=0, flags=flags)
@@ -54,9 +53,9 @@ class PinningResolver(AbstractResolver):
         """Do nothing: the resolver has no resources."""
 
 
-def open_session(*, allow_private: bool, lookup: Lookup = lookup) -> aiohttp.ClientSession:
+def open_session(*, lookup: Lookup = lookup) -> aiohttp.ClientSession:
     """A session without cookies, proxies, compression or timeouts."""
-    resolver = PinningResolver(allow_private=allow_private, lookup=lookup)
+    resolver = PinningResolver(lookup)
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
     return aiohttp.ClientSession(
         connector=connector,

@@ -15,8 +15,8 @@ from bot_orch.agents.admission import Admission, Refusal
 from bot_orch.agents.base import AgentMeter, AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerView, Clock, Permit
 from bot_orch.agents.capabilities import Capabilities
-from bot_orch.agents.deployments import DeploymentsRunner
 from bot_orch.agents.endings import Ending
+from bot_orch.agents.endpoints import EndpointsRunner
 from bot_orch.agents.limits import Limits, Price, Retry
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class _Run:
     deadline_at: float | None
     _: KW_ONLY
     attempts: list[Attempt] = field(default_factory=list)
-    passed_over: int = 0  # of these: calls of deployments that another one has answered, or failed after
+    passed_over: int = 0  # of these: calls of endpoints that another one has answered, or failed after
 
 
 @dataclass(slots=True, eq=False)
@@ -218,7 +218,7 @@ class Guard:
         self._first_bytes = FirstBytes()
         self._closing = False
         self._streams = bool(getattr(runner, "streams", True))  # else an answer has its first byte at its end
-        if isinstance(runner, DeploymentsRunner):
+        if isinstance(runner, EndpointsRunner):
             runner.passed_over = self._passed_over
 
     @property
@@ -426,7 +426,7 @@ class Guard:
         return attempt.watch.waited_s > _UNKNOWN_SILENCE_S and request.elsewhere is not None and request.elsewhere()
 
     def _take_times(self, attempt: _Try, ended: CallReply | CallFailure) -> None:
-        """Copy the carrier's times, and log its earlier calls of other deployments in this attempt."""
+        """Copy the carrier's times, and log its earlier calls of other endpoints in this attempt."""
         watch, run = attempt.watch, attempt.run
         watch.waited_s, watch.first_byte_s = ended.elapsed_s, ended.first_byte_s
         for each in ended.attempts[:-1]:
@@ -482,7 +482,7 @@ class Guard:
             self.observer(entry)
 
     def _passed_over(self, request: CallRequest, failure: CallFailure, elapsed_s: float) -> None:
-        """Log a failed call of one deployment before the next one is tried within the same attempt."""
+        """Log a failed call of one endpoint before the next one is tried within the same attempt."""
         run = next((each.run for each in self._active if each.run.request is request), None)
         if run is not None:
             run.passed_over += 1

@@ -9,27 +9,23 @@ from typing import Any
 
 from bot_orch.agents.base import AgentRunner
 from bot_orch.agents.capabilities import Capabilities
-from bot_orch.agents.deployments import Deployment, DeploymentPool, DeploymentsRunner
+from bot_orch.agents.endpoints import EndpointsRunner
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.anthropic import AnthropicRunner, AnthropicSettings
 from bot_orch.agents.kinds.human import HumanQueue, HumanRunner, HumanSettings
 from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
 from bot_orch.agents.kinds.python import PythonRunner, PythonSettings
 from bot_orch.agents.kinds.simulated import SimulatedRunner, SimulatedSettings
-from bot_orch.agents.kinds.subprocess import SubprocessRunner, SubprocessSettings
 from bot_orch.agents.limits import Limits
 from bot_orch.errors import InvalidInputError
 
-AgentSettings = (
-    OpenAISettings | AnthropicSettings | PythonSettings | SubprocessSettings | HumanSettings | SimulatedSettings
-)
+AgentSettings = OpenAISettings | AnthropicSettings | PythonSettings | HumanSettings | SimulatedSettings
 
 KINDS: Mapping[str, type[AgentSettings]] = MappingProxyType(
     {
         "openai": OpenAISettings,
         "anthropic": AnthropicSettings,
         "python": PythonSettings,
-        "subprocess": SubprocessSettings,
         "human": HumanSettings,
         "simulated": SimulatedSettings,
     }
@@ -47,11 +43,9 @@ def make_runner(
 ) -> AgentRunner:
     """Build the runner of an agent, without guard."""
     if isinstance(settings, OpenAISettings):
-        return _http_runner(settings, limits, (capabilities or Capabilities()).endpoints)
+        return _http_runner(settings, limits, (capabilities or Capabilities()).interfaces)
     if isinstance(settings, PythonSettings):
         return PythonRunner(settings, limits)
-    if isinstance(settings, SubprocessSettings):
-        return SubprocessRunner(settings, limits)
     if isinstance(settings, SimulatedSettings):
         return SimulatedRunner(settings, agent_id)
     if queue is None:
@@ -78,33 +72,21 @@ def make_agent(
     True
     """
     limits, capabilities = limits or Limits(), capabilities or Capabilities()
-    if limits.concurrency is None and not isinstance(settings, PythonSettings | SubprocessSettings):
+    if limits.concurrency is None and not isinstance(settings, PythonSettings):
         limits = replace(limits, concurrency=_MANY)
     if isinstance(settings, HumanSettings):
         limits = replace(limits, first_byte_s=None, total_s=None, idle_s=None)
-    if isinstance(settings, OpenAISettings):
-        places = [each.region for each in settings.deployments if each.region is not None]
-        capabilities = replace(capabilities, regions=(*capabilities.regions, *places))
     if isinstance(settings, AnthropicSettings):
-        capabilities = replace(capabilities, endpoints=tuple(dict.fromkeys((*capabilities.endpoints, "messages"))))
+        capabilities = replace(capabilities, interfaces=tuple(dict.fromkeys((*capabilities.interfaces, "messages"))))
     runner = make_runner(agent_id, settings, limits, queue=queue, capabilities=capabilities)
     return Guard(agent_id, runner, limits, capabilities=capabilities, **options)
 
 
-def _http_runner(settings: OpenAISettings, limits: Limits | None, endpoints: tuple[str, ...]) -> AgentRunner:
-    if not settings.deployments:
-        return _one(settings, limits, endpoints)
-    runners = [_one(_at(settings, each), limits, endpoints) for each in settings.deployments]
-    return DeploymentsRunner(runners, DeploymentPool(settings.deployments, settings.rotation, settings.rest_s))
-
-
-def _one(settings: OpenAISettings, limits: Limits | None, endpoints: tuple[str, ...]) -> AgentRunner:
-    if isinstance(settings, AnthropicSettings):
-        return AnthropicRunner(settings, limits, endpoints=endpoints)
-    return OpenAIRunner(settings, limits, endpoints=endpoints)
-
-
-def _at(settings: OpenAISettings, where: Deployment) -> OpenAISettings:
-    """The settings of one deployment."""
-    key, model = where.api_key or settings.api_key, where.model or settings.model
-    return replace(settings, base_url=where.base_url, api_key=key, model=model, deployments=())
+def _http_runner(settings: OpenAISettings, limits: Limits | None, interfaces: tuple[str, ...]) -> AgentRunner:
+    kind: Any = AnthropicRunner if isinstance(settings, AnthropicSettings) else OpenAIRunner
+    alone = [
+        replace(settings, base_url=url, api_key=key or settings.api_key, model=model or settings.model, places=())
+        for url, key, model in settings.places or [(settings.base_url, "", "")]
+    ]
+    runners = [kind(each, limits, interfaces=interfaces) for each in alone]
+    return EndpointsRunner(runners) if settings.places else runners[0]

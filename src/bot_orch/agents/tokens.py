@@ -40,12 +40,6 @@ def letters_in(value: Any) -> int:
     return 0
 
 
-def most_tokens(request: CallRequest) -> int:
-    """Estimated tokens of a request, and of its answer if the request limits that."""
-    limits = (request.params.get(name) for name in ("max_completion_tokens", "max_tokens"))
-    return prompt_tokens(request) + next((most for most in limits if isinstance(most, int) and most > 0), 0)
-
-
 def prompt_tokens(request: CallRequest) -> int:
     """Estimated tokens of a request: its messages and the definitions of its tools."""
     return tokens_of(letters_in(request.chat()) + sum(letters_in(request.params.get(name)) for name in _PARAMS))

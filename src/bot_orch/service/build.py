@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -12,9 +12,13 @@ import msgspec
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.guard import Guard
-from bot_orch.agents.kinds.human import HumanQueue
-from bot_orch.agents.limits import Limits, Price, Retry
-from bot_orch.agents.registry import KINDS, make_agent
+from bot_orch.agents.kinds.anthropic import AnthropicSettings
+from bot_orch.agents.kinds.human import HumanQueue, HumanSettings
+from bot_orch.agents.kinds.openai import OpenAISettings, Place
+from bot_orch.agents.kinds.python import PythonSettings
+from bot_orch.agents.kinds.simulated import SimulatedSettings
+from bot_orch.agents.limits import Limits, Price
+from bot_orch.agents.registry import KINDS, AgentSettings, make_agent
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.events import as_recorded, record_decision, record_task
 from bot_orch.core.orchestrator import Orchestrator
@@ -26,6 +30,7 @@ from bot_orch.log.stores.open import check_database
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, check_keys
 from bot_orch.service.config.checks import SEE_SETTINGS, invalid
+from bot_orch.service.config.dropped import instead_of
 from bot_orch.service.config.settings import REFERENCES
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
@@ -88,22 +93,85 @@ def _agent(settings: AgentConfig) -> Agent:
     return Agent(settings.id, settings.cost, profile, price=typical_price(price) if settings.price else None)
 
 
+LIMITS = Limits()
+"""What an agent's settings do not say."""
+
+_OF_KIND: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("openai", "anthropic"),
+        ("base_url", "model", "api_key", "headers", "endpoints", "check_model", "params", "prefill", "interfaces"),
+    ),
+    "python": ("path",),
+    "human": ("interfaces",),
+    "simulated": ("params",),
+}
+
+
+_PLAIN = AgentConfig(id="", kind="")
+
+
 def make_guard(
     agent: AgentConfig, *, queue: HumanQueue | None = None, observer: Callable[[Attempt], None] | None = None
 ) -> Guard:
     """An agent behind its guard (limits, retries, circuit breaker)."""
     where = f"config.agents.{agent.id}"
-    if agent.kind not in KINDS:
-        raise InvalidInputError(f"{where}.kind", f"{agent.kind!r} is not known", f"choose from {', '.join(KINDS)}")
+    capabilities = Capabilities(
+        agent.context_tokens,
+        **{name: name not in agent.lacks for name in ("vision", "tools", "json")},
+        interfaces=agent.interfaces or ("chat",),
+        prefill=agent.prefill,
+    )
     return make_agent(
         agent.id,
-        _part(agent.settings, KINDS[agent.kind], f"{where}.settings"),
-        _part(agent.limits, Limits, f"{where}.limits"),
+        settings_of(agent, where),
+        replace(
+            LIMITS,
+            first_byte_s=agent.first_byte_s,
+            total_s=agent.timeout_s or LIMITS.total_s,
+            concurrency=agent.concurrency or LIMITS.concurrency,
+        ),
         queue=queue,
-        retry=_part(agent.retry, Retry, f"{where}.retry"),
         price=_part(agent.price, Price, f"{where}.price"),
-        capabilities=_part(agent.capabilities, Capabilities, f"{where}.capabilities"),
+        capabilities=capabilities,
         observer=observer,
+    )
+
+
+def settings_of(agent: AgentConfig, where: str) -> AgentSettings:
+    """The settings of an agent's kind; refuses those of another."""
+    if agent.kind not in KINDS:
+        remedy = instead_of("config.agents.kind", agent.kind) or f"choose from {', '.join(KINDS)}"
+        raise InvalidInputError(f"{where}.kind", f"{agent.kind!r} is not known", remedy)
+    for name in {each for names in _OF_KIND.values() for each in names} - {*_OF_KIND[agent.kind]}:
+        if getattr(agent, name) != getattr(_PLAIN, name):
+            raise InvalidInputError(f"{where}.{name}", f"is nothing for an agent of kind {agent.kind}", "remove it")
+    try:
+        return _settings_of(agent, where)
+    except InvalidInputError as error:
+        if error.field.startswith("config"):
+            raise
+        raise InvalidInputError(f"{where}.{error.field}", error.problem, error.remedy) from None
+
+
+def _settings_of(agent: AgentConfig, where: str) -> AgentSettings:
+    if agent.kind == "simulated":
+        return _part(agent.params, SimulatedSettings, f"{where}.params")
+    if agent.kind == "human":
+        asked = "chat" in (agent.interfaces or ())
+        return HumanSettings(chat=asked) if agent.timeout_s is None else HumanSettings(agent.timeout_s, asked)
+    if agent.kind == "python":
+        folder, _, path = agent.path.rpartition("/")
+        return PythonSettings(path, folder or None)
+    params = dict(agent.params)
+    return (AnthropicSettings if agent.kind == "anthropic" else OpenAISettings)(
+        agent.base_url,
+        agent.model,
+        agent.api_key,
+        agent.headers,
+        system=str(params.pop("system", "")),
+        params=params,
+        check_model=agent.check_model,
+        places=tuple(Place(each.base_url, each.api_key, each.model) for each in agent.endpoints),
     )
 
 

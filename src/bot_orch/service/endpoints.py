@@ -7,15 +7,12 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
 
 import msgspec
 
 from bot_orch.agents.base import CallFailure
-from bot_orch.agents.kinds.anthropic import AnthropicSettings
-from bot_orch.agents.kinds.openai import OpenAISettings
-from bot_orch.agents.registry import KINDS
-from bot_orch.service.config import Config
+from bot_orch.agents.kinds.anthropic import VERSION
+from bot_orch.service.config import AgentConfig, Config
 
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 4_000_000
@@ -32,7 +29,6 @@ class EndpointProbe:
     _: KW_ONLY
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     has_key: bool = False
-    private: bool = False
     setting: str = ""
 
 
@@ -53,41 +49,30 @@ def endpoints_in(config: Config) -> Iterator[EndpointProbe]:
     for name, part in config.split().items():
         where = "config" if name == config.name else f"config.routers.{name}"
         for index, agent in enumerate(part.agents):
-            if agent.kind in _HTTP:
-                yield from _of(agent.id, agent.kind, agent.settings, where=f"{where}.agents[{index}].settings")
+            yield from _of(agent, f"{where}.agents[{index}]")
         for index, judge in enumerate(part.judges):
             own = judge.settings.get("agent")
-            if isinstance(own, dict) and own.get("kind") in _HTTP:
-                settings = own.get("settings", {})
-                yield from _of(
-                    judge.name, own["kind"], settings, where=f"{where}.judges[{index}].settings.agent.settings"
-                )
+            if isinstance(own, dict):
+                agent = msgspec.convert({"id": judge.name, **own}, AgentConfig)
+                yield from _of(agent, f"{where}.judges[{index}].settings.agent")
 
 
-def _of(name: str, kind: str, values: Mapping[str, Any], *, where: str) -> Iterator[EndpointProbe]:
-    settings = msgspec.convert(dict(values), KINDS[kind])
-    if not isinstance(settings, OpenAISettings):
+def _of(agent: AgentConfig, where: str) -> Iterator[EndpointProbe]:
+    if agent.kind not in _HTTP:
         return
-    places = [(settings.base_url, settings.api_key, settings.model, f"{where}.api_key")] if settings.base_url else []
+    places = [(agent.base_url, agent.api_key, agent.model, f"{where}.api_key")] if agent.base_url else []
     places += [
-        (each.base_url, each.api_key, each.model or settings.model, f"{where}.deployments[{index}].api_key")
-        for index, each in enumerate(settings.deployments)
+        (each.base_url, each.api_key or agent.api_key, each.model or agent.model, f"{where}.endpoints[{index}].api_key")
+        for index, each in enumerate(agent.endpoints)
     ]
     for base_url, key, model, setting in places:
-        yield EndpointProbe(
-            name,
-            base_url,
-            model,
-            headers={**settings.headers, **_key_headers(settings, key)},
-            has_key=bool(key),
-            private=settings.allow_private,
-            setting=setting,
-        )
+        headers = {**agent.headers, **_key_headers(agent.kind, key)}
+        yield EndpointProbe(agent.id, base_url, model, headers=headers, has_key=bool(key), setting=setting)
 
 
-def _key_headers(settings: OpenAISettings, key: str) -> dict[str, str]:
-    if isinstance(settings, AnthropicSettings):
-        return {"anthropic-version": settings.version, **({"x-api-key": key} if key else {})}
+def _key_headers(kind: str, key: str) -> dict[str, str]:
+    if kind == "anthropic":
+        return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
@@ -115,7 +100,7 @@ async def _ask(endpoint: EndpointProbe, timeout_s: float) -> ProbeResult:
     begun = time.monotonic()
     status, problem, models = 0, "", None
     try:
-        async with asyncio.timeout(timeout_s), connection.open_session(allow_private=endpoint.private) as session:
+        async with asyncio.timeout(timeout_s), connection.open_session() as session:
             with connection.translated():
                 url = models_url(endpoint.base_url)
                 async with session.get(url, headers=dict(endpoint.headers), allow_redirects=False) as response:

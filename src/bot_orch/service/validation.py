@@ -184,7 +184,7 @@ def _judged(said: ProbeResult, key: str) -> tuple[Literal["ok", "warning", "fail
     url, status = said.asked.base_url, said.status
     at = f"{url}, {said.elapsed_s:.2f} s"
     if said.problem:
-        return "failed", f"{url} cannot be reached ({said.problem})", "start it, or correct settings.base_url"
+        return "failed", f"{url} cannot be reached ({said.problem})", "start it, or correct base_url"
     if status in (401, 403):
         what = "refuses the key" if said.asked.has_key else "needs a key"
         return "failed", f"{url} {what} (status {status})", f"check {key}"
@@ -193,10 +193,10 @@ def _judged(said: ProbeResult, key: str) -> tuple[Literal["ok", "warning", "fail
     if status == 429:
         return "warning", f"{at}: limits the rate (status 429)", "wait, or raise the limit of the key"
     if not 200 <= status < 300:
-        remedy = "look at the endpoint, or correct settings.base_url"
+        remedy = "look at the endpoint, or correct base_url"
         return "failed", f"{url} answers with status {status}", remedy
     if said.models is not None and said.asked.model not in said.models:
         known = ", ".join(said.models[:5]) or "none"
-        return "warning", f"{at}: does not list {said.asked.model!r}", f"correct settings.model; it lists {known}"
+        return "warning", f"{at}: does not list {said.asked.model!r}", f"correct model; it lists {known}"
     knows = ", lists the model" if said.models else ""
     return "ok", f"{at}{', key accepted' if said.asked.has_key else ''}{knows}", ""

@@ -170,7 +170,7 @@ def test_stream_is_retried_before_the_first_piece_and_never_after():
 def test_retry_over_http():
     async def scenario():
         async with FaultServer(then={"unavailable": "ok"}) as server:
-            settings = OpenAISettings(server.base_url("unavailable"), "m", allow_private=True)
+            settings = OpenAISettings(server.base_url("unavailable"), "m")
             for ask in ("call", "stream"):
                 server.requests.clear()
                 guard, _ = guard_of(OpenAIRunner(settings))
@@ -386,7 +386,7 @@ def test_runner_with_a_bug_counts_as_crashed_even_if_it_raises_timeout_error():
 def test_closing_ends_calls_as_shutdown_and_refuses_new_ones():
     async def scenario():
         async with FaultServer() as server:
-            settings = OpenAISettings(server.base_url("hang"), "m", allow_private=True)
+            settings = OpenAISettings(server.base_url("hang"), "m")
             guard = Guard("a", OpenAIRunner(settings), retry=Retry(tries=3))
             call = asyncio.ensure_future(guard.call(CallRequest("1")))
             await server.arrived.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
 
 import pytest
 
@@ -160,30 +159,11 @@ def test_agent_that_games_the_judge_is_paid_more_than_it_is_worth():
     assert {reply.extra["label"] for reply in replies} == {"flattery"}
 
 
-def test_drift_starts_when_set():
-    settings = SimulatedSettings(
-        quality=0.9, spread=0.0, drift_after=100, drift_over=50, drift_quality=0.1, drift_profile={"stale": 1.0}
-    )
-    replies, _ = play(settings)
-    quality = [reply.extra["quality"] for reply in replies]
-    assert quality[:100] == [0.9] * 100
-    assert quality[149:] == pytest.approx([0.1] * 51)
-    assert all(a >= b for a, b in pairwise(quality))
-    labels = [reply.extra["label"] for reply in replies]
-    assert (set(labels[:100]), set(labels[100:])) == ({"good"}, {"stale"})
-
-
-def test_crashes_and_hangs():
+def test_crashes():
     found, _ = play(SimulatedSettings(crash=0.3), 1000)
     crashed = [each for each in found if isinstance(each, CallFailure)]
     assert len(crashed) / 1000 == pytest.approx(0.3, abs=0.05)
     assert {failure.ending for failure in crashed} == {Ending.CRASHED}
-
-    async def scenario():
-        guard = make_agent("s", SimulatedSettings(hang=1.0, median_s=0.0), Limits(total_s=0.02))
-        assert (await ending_of(guard.call(CallRequest("r")))).ending is Ending.TIMEOUT_TOTAL
-
-    asyncio.run(scenario())
 
 
 def test_stream_says_the_same_as_a_call():

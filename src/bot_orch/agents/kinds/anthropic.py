@@ -14,7 +14,6 @@ from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
 from bot_orch.agents.limits import Limits
 from bot_orch.agents.replies import Accumulator, accumulate, asks_for_counts, load_json, read_reply
 from bot_orch.agents.tokens import prompt_tokens
-from bot_orch.errors import InvalidInputError
 
 FINISH: Mapping[str, str] = {
     "end_turn": "stop",
@@ -27,6 +26,10 @@ FINISH: Mapping[str, str] = {
 }
 """Finish reasons of a chat, by stop reason."""
 
+VERSION = "2023-06-01"
+"""Of the interface."""
+
+_MOST_TOKENS = 4096  # of answers to requests that set no limit; the interface needs one
 _SAME = ("temperature", "top_p", "top_k", "thinking", "metadata", "service_tier")
 _CHOICES: Mapping[str, dict[str, Any]] = {
     name: {"type": kind} for name, kind in (("auto", "auto"), ("none", "none"), ("required", "any"))
@@ -35,35 +38,19 @@ _CHOICES: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnthropicSettings(OpenAISettings):
-    """Connection settings, like :class:`OpenAISettings`.
-
-    Parameters
-    ----------
-    max_tokens
-        Limit of answers to requests that set none; the interface needs one.
-    version
-        Of the interface.
-    """
-
-    max_tokens: int = 4096
-    version: str = "2023-06-01"
-
-    def __post_init__(self) -> None:
-        OpenAISettings.__post_init__(self)
-        if self.max_tokens < 1:
-            raise InvalidInputError("max_tokens", f"is {self.max_tokens}", "set 1 or more")
+    """Connection settings, like :class:`OpenAISettings`."""
 
 
 class AnthropicRunner(OpenAIRunner):
     """Runner that calls the endpoint over persistent connections."""
 
     def __init__(
-        self, settings: AnthropicSettings, limits: Limits | None = None, *, endpoints: Collection[str] = ()
+        self, settings: AnthropicSettings, limits: Limits | None = None, *, interfaces: Collection[str] = ()
     ) -> None:
-        super().__init__(settings, limits, endpoints={*endpoints, "messages"})
+        super().__init__(settings, limits, interfaces={*interfaces, "messages"})
         self._own = settings
         self._url = settings.url("messages")
-        self._headers["anthropic-version"] = settings.version
+        self._headers["anthropic-version"] = VERSION
         if settings.api_key:
             self._headers.pop("Authorization")
             self._headers["x-api-key"] = settings.api_key
@@ -71,7 +58,7 @@ class AnthropicRunner(OpenAIRunner):
     def _document(self, request: CallRequest) -> dict[str, Any]:
         if request.endpoint == "messages":
             return super()._document(request)
-        return message_request(request.chat(), request.params, model=self._own.model, max_tokens=self._own.max_tokens)
+        return message_request(request.chat(), request.params, model=self._own.model, max_tokens=_MOST_TOKENS)
 
     def _at(self, request: CallRequest) -> str:
         return self._url

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bot_orch.agents.address import check_url
 from bot_orch.agents.base import BETA, CallFailure, CallReply, CallRequest, Chunk
-from bot_orch.agents.deployments import Deployment, Rotation
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits
 from bot_orch.agents.rejections import ending_of, read_error
@@ -41,6 +40,14 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 
+class Place(NamedTuple):
+    """One of several endpoints with the same model; what it leaves out is that of the agent."""
+
+    base_url: str
+    api_key: str = ""
+    model: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenAISettings:
     """Connection settings of an endpoint.
@@ -53,40 +60,32 @@ class OpenAISettings:
         Model name at the endpoint.
     api_key, headers
         Sent with every call, excluded from ``repr``.
-    allow_private
-        Whether the endpoint may be on this machine or a private network.
-    stream_usage
-        Whether to request token counts at the end of a stream; disable it for endpoints that reject the option.
     system, params
         Make a variant of the model: a prefix of the system's instructions, and parameters that count before those of
         the caller.
     check_model
         Whether an answer that names another model than the one asked for, or than before, is an alarm and starts the
         agent afresh (see :mod:`bot_orch.agents.served`). Disable it for names behind which an endpoint chooses models.
-    deployments, rotation, rest_s
-        Several endpoints instead of ``base_url``: see :class:`bot_orch.agents.deployments.DeploymentPool`.
+    places
+        Several endpoints with the same model instead of one: see :class:`bot_orch.agents.endpoints.EndpointsRunner`.
     """
 
     base_url: str = ""
     model: str = ""
     api_key: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=lambda: _NO_HEADERS, repr=False)
-    allow_private: bool = False
-    stream_usage: bool = True
     system: str = ""
     params: Mapping[str, Any] = field(default_factory=lambda: _NO_PARAMS)
     check_model: bool = True
-    deployments: tuple[Deployment, ...] = ()
-    rotation: Rotation = "least_used"
-    rest_s: float = 30.0
+    places: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
-        if bool(self.base_url) == bool(self.deployments):
-            raise InvalidInputError("base_url", "or deployments must be given, and not both", "keep exactly one")
-        for place, each in enumerate(self.deployments):
-            _check_base(each.base_url, allow_private=self.allow_private, field=f"deployments[{place}].base_url")
+        if bool(self.base_url) == bool(self.places):
+            raise InvalidInputError("base_url", "or endpoints must be given, and not both", "keep exactly one")
+        for number, each in enumerate(self.places):
+            _check_base(each.base_url, f"endpoints[{number}].base_url")
         if self.base_url:
-            _check_base(self.base_url, allow_private=self.allow_private)
+            _check_base(self.base_url)
         if not self.model:
             raise InvalidInputError("model", "is empty", "name the model as the endpoint knows it")
         for value in (self.api_key, *self.headers, *self.headers.values()):
@@ -99,15 +98,15 @@ class OpenAISettings:
 
     def below(self, path: str) -> str:
         """URL of a path below the base URL, which may have a query, too."""
-        base, _, query = check_url(self.base_url, allow_private=self.allow_private).partition("?")
+        base, _, query = check_url(self.base_url).partition("?")
         path, _, more = path.partition("?")
         query = "&".join(filter(None, (query, more)))
         return f"{base.rstrip('/')}{path}{'?' if query else ''}{query}"
 
 
-def _check_base(url: str, *, allow_private: bool, field: str = "base_url") -> None:
+def _check_base(url: str, field: str = "base_url") -> None:
     """Raise an error for an invalid URL, or one that already contains the path of an interface."""
-    base = check_url(url, allow_private=allow_private, field=field).partition("?")[0]
+    base = check_url(url, field=field).partition("?")[0]
     path = max((each for each in PATHS.values() if base.endswith(each)), key=len, default="")
     if path:
         raise InvalidInputError(field, f"ends in {path}, which is added to it", f"write {base.removesuffix(path)}")
@@ -122,14 +121,14 @@ class OpenAIRunner:
         limits: Limits | None = None,
         lookup: Lookup | None = None,
         *,
-        endpoints: Collection[str] = ("chat",),
+        interfaces: Collection[str] = ("chat",),
     ) -> None:
         self._settings = settings
         self._limits = limits or Limits()
         self._lookup = lookup or _connection().lookup  # fails early if aiohttp is missing
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
-        self._url, self._endpoints = settings.url(), frozenset(endpoints)
+        self._url, self._interfaces = settings.url(), frozenset(interfaces)
         self._headers = {"Content-Type": "application/json", **settings.headers}
         if settings.api_key:
             self._headers["Authorization"] = f"Bearer {settings.api_key}"
@@ -202,8 +201,7 @@ class OpenAIRunner:
         if stream:
             document["stream"] = True
             options = document.get("stream_options") or {}
-            counted = self._settings.stream_usage and request.endpoint == "chat"
-            if counted and isinstance(options, Mapping):  # needed for the cost
+            if request.endpoint == "chat" and isinstance(options, Mapping):  # needed for the cost
                 document["stream_options"] = {**options, "include_usage": True}
         else:
             document.pop("stream_options", None)
@@ -211,7 +209,7 @@ class OpenAIRunner:
 
     def _prepared(self, request: CallRequest) -> CallRequest:
         """The request of a variant; as a chat, unless the endpoint has the requested interface."""
-        native = request.endpoint in self._endpoints and request.document is not None
+        native = request.endpoint in self._interfaces and request.document is not None
         if not native and (request.endpoint != "chat" or request.document is not None):
             headers = {name: value for name, value in request.headers.items() if name != BETA}
             request = replace(request, endpoint="chat", document=None, headers=headers)
@@ -261,8 +259,7 @@ class OpenAIRunner:
         if self._closed:
             raise CallFailure(Ending.SHUTDOWN, started=False)
         if self._session is None:
-            private = self._settings.allow_private
-            self._session = _connection().open_session(allow_private=private, lookup=self._lookup)
+            self._session = _connection().open_session(lookup=self._lookup)
         return self._session
 
 

@@ -36,11 +36,8 @@ class SimulatedSettings:
         Bias of the judge's reward above the true quality; positive for an agent that games the judge.
     profile
         Weights of the labels of its answers; an agent that games the judge has unwanted labels.
-    crash, hang
-        Probabilities of crashing and of never answering.
-    drift_after, drift_over, drift_quality, drift_profile
-        From call number ``drift_after``, quality moves linearly to ``drift_quality`` over ``drift_over`` calls; the
-        profile changes at the first of them to ``drift_profile``.
+    crash
+        Probability of crashing.
     """
 
     seed: int = 0
@@ -51,33 +48,16 @@ class SimulatedSettings:
     flattery: float = 0.0
     profile: Mapping[str, float] = field(default_factory=lambda: _GOOD)
     crash: float = 0.0
-    hang: float = 0.0
-    drift_after: int | None = None
-    drift_over: int = 1
-    drift_quality: float | None = None
-    drift_profile: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("quality", "crash", "hang", "spread"):
+        for name in ("quality", "crash", "spread"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InvalidInputError(name, f"is {getattr(self, name)}", "set a number in [0, 1]")
-        if not (0.0 <= self.median_s < math.inf and 0.0 <= self.sigma < math.inf) or self.drift_over < 1:
-            raise InvalidInputError("median_s", "or sigma is negative, or drift_over less than 1", "check all three")
-        for profile in (self.profile, self.drift_profile or _GOOD):
-            if not profile or min(profile.values()) < 0 or not 0 < sum(profile.values()) < math.inf:
-                raise InvalidInputError("profile", "has no positive weights", "give labels weights like {good: 1}")
-
-    def quality_at(self, call: int) -> float:
-        """True mean quality at the ``call``-th call, from 0."""
-        if self.drift_after is None or self.drift_quality is None:
-            return self.quality
-        share = min(max((call - self.drift_after + 1) / self.drift_over, 0.0), 1.0)
-        return self.quality + share * (self.drift_quality - self.quality)
-
-    def profile_at(self, call: int) -> Mapping[str, float]:
-        """Weights of labels at the ``call``-th call, from 0."""
-        drifted = self.drift_after is not None and call >= self.drift_after
-        return self.drift_profile if drifted and self.drift_profile is not None else self.profile
+        if not (0.0 <= self.median_s < math.inf and 0.0 <= self.sigma < math.inf):
+            raise InvalidInputError("median_s", "or sigma is negative", "set zero or more")
+        weights = self.profile.values()
+        if not weights or min(weights) < 0 or not 0 < sum(weights) < math.inf:
+            raise InvalidInputError("profile", "has no positive weights", "give labels weights like {good: 1}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +65,7 @@ class _Script:
     """Predetermined course of one call."""
 
     latency_s: float
-    ending: Ending | None  # None: never answers
+    ending: Ending
     reply: CallReply
 
 
@@ -101,10 +81,9 @@ class SimulatedRunner:
         self._settings = settings
         self._agent_id = agent_id
         self._sleep = sleep
-        self._calls = 0
 
     async def call(self, request: CallRequest) -> CallReply:
-        """Sleep for the latency, then answer, crash or hang."""
+        """Sleep for the latency, then answer or crash."""
         script = self._script(request)
         await self._sleep(script.latency_s)
         return await self._end(script)
@@ -124,16 +103,13 @@ class SimulatedRunner:
         """Do nothing: there are no resources."""
 
     def _script(self, request: CallRequest) -> _Script:
-        s, call = self._settings, self._calls
-        self._calls += 1
+        s = self._settings
         rng = generator("simulated", s.seed, self._agent_id, request.id)
         latency_s = s.median_s * math.exp(s.sigma * rng.standard_normal())
-        fate = rng.random()
-        ending = Ending.CRASHED if fate < s.crash else None if fate < s.crash + s.hang else Ending.COMPLETED
-        profile = s.profile_at(call)
-        weights = np.array(list(profile.values()))
-        label = str(rng.choice(list(profile), p=weights / weights.sum()))
-        quality = float(np.clip(s.quality_at(call) + s.spread * rng.standard_normal(), 0.0, 1.0))
+        ending = Ending.CRASHED if rng.random() < s.crash else Ending.COMPLETED
+        weights = np.array(list(s.profile.values()))
+        label = str(rng.choice(list(s.profile), p=weights / weights.sum()))
+        quality = float(np.clip(s.quality + s.spread * rng.standard_normal(), 0.0, 1.0))
         reward = float(np.clip(quality + s.flattery, 0.0, 1.0))
         extra = {"reward": reward, "quality": quality, "label": label}
         text = f"{self._agent_id} says: this one is {label}"
@@ -142,8 +118,6 @@ class SimulatedRunner:
         return _Script(latency_s, ending, reply)
 
     async def _end(self, script: _Script) -> CallReply:
-        if script.ending is None:
-            await asyncio.get_running_loop().create_future()  # until cancelled
         if script.ending is Ending.CRASHED:
             raise CallFailure(Ending.CRASHED)
         return script.reply

@@ -38,7 +38,6 @@ class ChatHints(RequestBody, frozen=True, kw_only=True):
 
     kind: Name = ""
     session: Name | None = None
-    region: Name | None = None
     features: Numbers = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None

@@ -146,7 +146,6 @@ class RoundServer:
             params=begin.params,
             stream=begin.stream,
             endpoint=begin.endpoint,
-            region=begin.chat.constraints.needs.region,
             carrier=carrier,
         )
         carrier.round = round_ = await round_of(runtime, begin.chat, call)

@@ -11,7 +11,13 @@ _INDEX = re.compile(r"\[\d+\]")
 # The path of a setting without its indices, or "path=value" for a value that went.
 _INSTEAD = {
     "agents.breaker": "remove it: a circuit opens after 3 failures in a row for 10 s, and for 20 s if it fails again",
+    "agents.capabilities": "write lacks, context_tokens, interfaces or prefill at the agent itself",
+    "agents.deployments": "write endpoints: [{base_url, api_key, model}], each asked if those before it failed",
+    "agents.kind=subprocess": "write a function of kind python that calls subprocess",
+    "agents.limits": "write timeout_s, first_byte_s and concurrency at the agent itself; others are fixed",
     "agents.price.per_image_usd": "remove it; a provider that bills images by the token reports their tokens",
+    "agents.retry": "remove it: a call is tried twice, and other agents by router.attempts",
+    "agents.settings": "write base_url, model, ... at the agent itself, system under params",
     "agents.shadow": "remove it; canary caps the share of a new agent, and router.observe compares answers",
     "cache": "remove it; a cache of answers belongs in front of the service, and an Idempotency-Key answers repeats",
     "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",

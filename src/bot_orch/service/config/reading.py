@@ -74,20 +74,15 @@ def _resolved(file: Path, database: str) -> str:
 
 def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
     """Make the module of a ``python`` agent importable from the folder of the file."""
-    if agent.kind != "python":
+    if agent.kind != "python" or not agent.path:
         return agent
-    folder = str(file.resolve().parent / agent.settings.get("folder", ""))
-    return msgspec.structs.replace(agent, settings={**agent.settings, "folder": folder})
+    return msgspec.structs.replace(agent, path=str(file.resolve().parent / agent.path))
 
 
 def _priced(agent: AgentConfig, prices: Sequence[PriceRow]) -> AgentConfig:
     """Give a model without a price that of its host's price list, if that is known."""
-    settings = agent.settings
-    first: dict[str, Any] = next(iter(settings.get("deployments") or ({},)))
-    url, model = settings.get("base_url") or first.get("base_url"), settings.get("model")
-    if agent.price or not isinstance(url, str) or not isinstance(model, str):
-        return agent
-    found = price_of(url, model, prices)
+    url = agent.base_url or (agent.endpoints[0].base_url if agent.endpoints else "")
+    found = None if agent.price or not url else price_of(url, agent.model, prices)
     return agent if found is None else msgspec.structs.replace(agent, price=asdict(found))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+from bot_orch.agents.capabilities import Interface, Prefill
 from bot_orch.errors import MissingExtraError
 from bot_orch.log.stores.postgres.connect import with_stream
 
@@ -22,6 +23,7 @@ __all__ = [
     "BudgetConfig",
     "ClusterConfig",
     "Config",
+    "EndpointConfig",
     "JudgeConfig",
     "LimitsConfig",
     "ListenConfig",
@@ -256,19 +258,81 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         return self.attempts + 1
 
 
+class EndpointConfig(_Part, frozen=True, kw_only=True):
+    """One of several places with the same model; what it leaves out is that of the agent."""
+
+    base_url: Annotated[str, _is("URL including `/v1`.")]
+    api_key: Annotated[str, _is("Its key; write `${NAME}`.")] = ""
+    model: Annotated[str, _is("The model's name there.")] = ""
+
+
 class AgentConfig(_Part, frozen=True, kw_only=True):
-    """One agent, with its guard and its rollout."""
+    """One agent: what it calls, its limits and its rollout.
+
+    ``base_url``, ``model`` and the like are for the kinds `openai` and `anthropic`, ``path`` is for `python`.
+    """
 
     id: Annotated[str, _is("Its name.")]
     kind: Annotated[str, _is("Its kind.")]
-    cost: Annotated[float, _is("Cost of one call, in units of reward.")] = 0.0
-    profile: Annotated[dict[str, Any] | None, _is("A measure: the known distribution of its outputs.")] = None
-    settings: Annotated[dict[str, Any], _is("Settings of its kind.")] = {}
-    limits: Annotated[dict[str, Any], _is("Timeouts, sizes and concurrency of calls.")] = {}
-    retry: Annotated[dict[str, Any], _is("Retries of failed calls.")] = {}
+    base_url: Annotated[str, _is("URL of an endpoint, including `/v1`.")] = ""
+    model: Annotated[str, _is("Name of the model at the endpoint.")] = ""
+    api_key: Annotated[str, _is("Key of the endpoint; write `${NAME}`.")] = ""
+    headers: Annotated[dict[str, str], _is("Further headers of every call.")] = {}
+    endpoints: Annotated[
+        tuple[EndpointConfig, ...],
+        _is("Instead of `base_url`: several places with the same model, each asked if those before it failed."),
+    ] = ()
+    check_model: Annotated[
+        bool,
+        _is(
+            "Whether an answer that names another model is an alarm and starts the agent afresh; `false` for a name "
+            "behind which the endpoint chooses models."
+        ),
+    ] = True
+    path: Annotated[str, _is("The function, `module:function` or `folder/module:function` next to the file.")] = ""
+    params: Annotated[
+        dict[str, Any],
+        _is(
+            "Parameters that count before those of the caller, such as `temperature`; `system` precedes the "
+            "instructions. Of a simulated agent: `quality`, `median_s`, `sigma`, `spread`, `crash`, `seed`, ..."
+        ),
+    ] = {}
+    timeout_s: (
+        Annotated[
+            float,
+            _is("Seconds for a whole answer, or until a stream begins; 600 by default, 3600 of a person.", 1e-3, 10**7),
+        ]
+        | None
+    ) = None
+    first_byte_s: Annotated[float, _is("Seconds until a stream begins.", 1e-3, 10**7)] = 30.0
+    concurrency: (
+        Annotated[
+            int, _is("Calls at the same time; 16 of a function, which holds a thread, and 1000 of others.", 1, 10**6)
+        ]
+        | None
+    ) = None
     price: Annotated[dict[str, Any], _is("Dollars per call and token; by default the list price of its model.")] = {}
+    cost: Annotated[float, _is("Cost of one call, in units of reward.")] = 0.0
+    context_tokens: Annotated[int, _is("Tokens of request and answer together; any number by default.", 1)] | None = (
+        None
+    )
+    lacks: Annotated[tuple[Literal["vision", "tools", "json"], ...], _is("What it cannot take.")] = ()
+    interfaces: (
+        Annotated[
+            tuple[Interface, ...],
+            _is("Interfaces that the endpoint has, `[chat]` by default. Of a person: `[chat]` for chats, too."),
+        ]
+        | None
+    ) = None
+    prefill: Annotated[
+        Prefill,
+        _is(
+            "How it continues an answer that another agent began: a last `message`, one marked `prefix` (Mistral, "
+            "DeepSeek), `continue_final_message` (vLLM, SGLang), or `none`."
+        ),
+    ] = "none"
+    profile: Annotated[dict[str, Any] | None, _is("A measure: the known distribution of its outputs.")] = None
     canary: Annotated[float, _share("Its largest propensity, while it is new.")] | None = None
-    capabilities: Annotated[dict[str, Any], _is("What it can serve; all of a chat by default.")] = {}
 
 
 class JudgeConfig(_Part, frozen=True, kw_only=True):

@@ -113,7 +113,7 @@ def _decision(entry: Recent, agents: tuple[str, ...], now_us: int) -> Safe:
 _DRIFT = '<li><span class="state bad">drift</span> the outputs of <b>{agent}</b> changed, {at} UTC, p = {p}</li>'
 _LOAD = (
     '<li><span class="state bad">load</span> kept {n} calls from <b>{agent}</b> in this range; '
-    "raise its <code>limits.concurrency</code>, or add deployments</li>"
+    "raise its <code>concurrency</code>, or add <code>endpoints</code></li>"
 )
 
 

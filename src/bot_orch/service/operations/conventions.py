@@ -49,19 +49,18 @@ class AgentTarget(NamedTuple):
 
 
 def target_of(agent: AgentConfig) -> AgentTarget:
-    """Model, provider and server of an agent; no server if it has several deployments.
+    """Model, provider and server of an agent; no server if it has several endpoints.
 
     The provider follows from the host name, else it is the interface or kind of the agent.
     """
-    settings = agent.settings
-    url = urlsplit(str(settings.get("base_url") or ""))
+    url = urlsplit(agent.base_url)
     host = url.hostname or ""
     named = next((name for end, name in _PROVIDERS.items() if host == end or host.endswith(f".{end}")), agent.kind)
     server: dict[str, str | int] = {}
     if host:
         port = url.port or {"https": 443, "http": 80}.get(url.scheme, 0)
         server = {"server.address": host, "server.port": port}
-    return AgentTarget(str(settings.get("model") or agent.id), named, server)
+    return AgentTarget(agent.model or agent.id, named, server)
 
 
 def request_attributes(body: Any) -> Iterator[tuple[str, str | int | float | bool]]:

@@ -1,7 +1,7 @@
 """JSON Schema of the configuration, for editors: types, defaults and allowed values, with texts from docstrings.
 
-It knows the settings of every kind of agent. What depends on more than one setting (ids that are used twice, names of
-agents in rules, files that exist) is left to ``bot-orch validate``.
+What depends on more than one setting (ids that are used twice, names of agents in rules, files that exist, what a kind
+of agent needs) is left to ``bot-orch validate``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bot_orch.agents.capabilities import Capabilities
-from bot_orch.agents.limits import Limits, Price, Retry
+from bot_orch.agents.limits import Price
 from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
 
@@ -21,12 +20,6 @@ SCHEMA_FILE = "bot-orch.schema.json"
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE = "#/$defs/{name}"
-_GUARD = {
-    "limits": Limits,
-    "retry": Retry,
-    "price": Price,
-    "capabilities": Capabilities,
-}
 
 
 def config_schema() -> dict[str, Any]:
@@ -34,39 +27,21 @@ def config_schema() -> dict[str, Any]:
 
     Examples
     --------
-    >>> config_schema()["$defs"]["Retry"]["properties"]["tries"]["description"]
-    'Maximal number of attempts; 1 disables retries.'
+    >>> config_schema()["$defs"]["Price"]["properties"]["per_call_usd"]["description"]
+    'Of a call.'
     """
-    types = (Config, *_GUARD.values(), *KINDS.values())
-    (root, *_), parts = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
+    (root, price), parts = msgspec.json.schema_components((Config, Price), ref_template=_TEMPLATE)
     for part in parts.values():
         _describe(part)
         part["additionalProperties"] = False
     parts["Config"]["required"] = ["version"]
     parts["Config"]["anyOf"] = [{"required": ["agents"]}, {"required": ["routers"]}]
     agent = parts["AgentConfig"]
-    for name, type_ in _GUARD.items():
-        agent["properties"][name] = _ref(type_)
+    agent["properties"]["price"] = price
     agent["properties"]["kind"]["enum"] = list(KINDS)
-    agent["allOf"] = [_of_kind(kind, type_) for kind, type_ in KINDS.items()]
     whole = {"$schema": _DRAFT, "title": "BOT-Orch configuration", **root, "$defs": dict(sorted(parts.items()))}
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(whole))  # defaults as JSON has them
     return plain
-
-
-def _of_kind(kind: str, type_: type) -> dict[str, Any]:
-    needed = {"required": ["settings"]} if _has_required(type_) else {}
-    condition = {"properties": {"kind": {"const": kind}}, "required": ["kind"]}
-    return {"if": condition, "then": {"properties": {"settings": _ref(type_)}, **needed}}
-
-
-def _has_required(type_: type) -> bool:
-    (_,), parts = msgspec.json.schema_components((type_,), ref_template=_TEMPLATE)
-    return bool(parts[type_.__name__].get("required"))
-
-
-def _ref(type_: type) -> dict[str, str]:
-    return {"$ref": _TEMPLATE.format(name=type_.__name__)}
 
 
 def _describe(part: dict[str, Any]) -> None:

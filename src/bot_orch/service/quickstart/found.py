@@ -35,7 +35,6 @@ class EndpointFound:
     _: KW_ONLY
     key: str = ""
     models: tuple[str, ...] = ()
-    private: bool = False
     source: str = ""
     named: bool = False  # by --endpoint: its only model is an agent of that name
 
@@ -58,14 +57,14 @@ def search(environment: Mapping[str, str], given: Sequence[str] = (), *, offline
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InvalidInputError("--endpoint", f"{twice!r} is there twice", "choose another name")
-    said = asyncio.run(_ask(candidates, environment))
+    said = asyncio.run(ask_all([_probe(each, environment) for each in candidates], timeout_s=_ASK_S))
     found, left_out = [], []
     for each, answer in zip(candidates, said, strict=True):
         models, problem = (each.models, "") if offline and answer.problem and each.models else _usable(each, answer)
         if problem:
             left_out.append(f"{each.source} ({each.base_url}): {problem}")
         else:
-            found.append(replace(each, models=models, private=answer.asked.private))
+            found.append(replace(each, models=models))
     return Search(tuple(found), tuple(left_out))
 
 
@@ -126,7 +125,7 @@ def _given(text: str, env: Mapping[str, str]) -> EndpointFound:
     model, _, key = more.partition(",")
     if not sign or not url or not _NAME.fullmatch(name):
         raise InvalidInputError("--endpoint", f"is {text}", "write name=https://host/v1[,model[,VARIABLE_OF_THE_KEY]]")
-    check_url(url, allow_private=True, field="--endpoint")
+    check_url(url, field="--endpoint")
     if key and not env.get(key):
         raise InvalidInputError("--endpoint", f"names the variable {key}, which is not set", f"set {key}")
     usual = f"{name.upper().replace('-', '_')}_API_KEY"
@@ -135,33 +134,13 @@ def _given(text: str, env: Mapping[str, str]) -> EndpointFound:
     return EndpointFound(name, "openai", url, key=key, models=models, source=f"--endpoint {name}", named=True)
 
 
-async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> list[ProbeResult]:
-    """Query all candidates for their models, including any found on this machine or network."""
-    asked = [_probe(each, env) for each in candidates]
-    said = await ask_all(asked, timeout_s=_ASK_S)
-    again = [place for place, each in enumerate(said) if not each.asked.private and "address" in each.problem]
-    private = await ask_all([replace(asked[place], private=True) for place in again], timeout_s=_ASK_S)
-    for place, answer in zip(again, private, strict=True):
-        said[place] = answer
-    return said
-
-
 def _probe(each: EndpointFound, env: Mapping[str, str]) -> EndpointProbe:
+    check_url(each.base_url, field=each.source)
     key = env.get(each.key, "") if each.key else ""
     bearer = {"Authorization": f"Bearer {key}"} if key else {}
     headers = {"x-api-key": key, "anthropic-version": "2023-06-01"} if each.kind == "anthropic" else bearer
     model = each.models[0] if each.models else ""
-    private = _is_private(each.base_url, each.source)
-    return EndpointProbe(each.name, each.base_url, model, headers=headers, has_key=bool(key), private=private)
-
-
-def _is_private(url: str, source: str) -> bool:
-    check_url(url, allow_private=True, field=source)
-    try:
-        check_url(url)
-    except InvalidInputError:
-        return True
-    return False
+    return EndpointProbe(each.name, each.base_url, model, headers=headers, has_key=bool(key))
 
 
 def _usable(each: EndpointFound, said: ProbeResult) -> tuple[tuple[str, ...], str]:

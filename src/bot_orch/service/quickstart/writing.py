@@ -45,8 +45,8 @@ _JUDGES = {
 _SIMULATED = """\
 # These pretend, and judge themselves. With a key in the environment: bot-orch quickstart --force
 agents:
-  - {id: small-model, kind: simulated, price: {per_call_usd: 0.001}, settings: {quality: 0.6, median_s: 0.1}}
-  - {id: large-model, kind: simulated, price: {per_call_usd: 0.02}, settings: {quality: 0.9, median_s: 0.3}}
+  - {id: small-model, kind: simulated, price: {per_call_usd: 0.001}, params: {quality: 0.6, median_s: 0.1}}
+  - {id: large-model, kind: simulated, price: {per_call_usd: 0.02}, params: {quality: 0.9, median_s: 0.3}}
 """
 _SIMULATED_USD = (0.001, 0.02)
 _PRICE = "    # price: {input_usd_per_million: 0.5, output_usd_per_million: 1.5}   # from its price list\n"
@@ -87,17 +87,12 @@ def _agents(found: Sequence[EndpointFound]) -> dict[str, str]:
 
 
 def _entry(name: str, endpoint: EndpointFound, model: str, *, system: str = "") -> str:
-    settings: dict[str, object] = {"base_url": endpoint.base_url, "model": model}
+    lines = {"base_url": endpoint.base_url, "model": model}
     if endpoint.key:
-        settings["api_key"] = f"${{{endpoint.key}}}"
-    if endpoint.private:
-        settings["allow_private"] = True
-    if system:
-        settings["system"] = system
-    inner = ", ".join(f"{key}: {json.dumps(value)}" for key, value in settings.items())
-    return (
-        f"  - id: {json.dumps(name)}\n    kind: {endpoint.kind}\n{_price(endpoint, model)}    settings: {{{inner}}}\n"
-    )
+        lines["api_key"] = f"${{{endpoint.key}}}"
+    inner = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in lines.items())
+    variant = f"    params: {{system: {json.dumps(system)}}}\n" if system else ""
+    return f"  - id: {json.dumps(name)}\n    kind: {endpoint.kind}\n{inner}{variant}{_price(endpoint, model)}"
 
 
 def _price(endpoint: EndpointFound, model: str) -> str:

@@ -95,7 +95,6 @@ def needs_of(
     *,
     params: Mapping[str, Any],
     messages: Sequence[Mapping[str, Any]] = (),
-    region: str | None = None,
     only: str = "",
 ) -> Needs:
     """The requirements of a chat, regardless of its interface."""
@@ -106,7 +105,6 @@ def needs_of(
         vision=any(map(_has_image, messages)),
         tools=any(params.get(name) for name in _TOOL_FIELDS) or any(map(_has_tools, messages)),
         json=isinstance(format_, Mapping) and format_.get("type") in ("json_object", "json_schema"),
-        region=region,
         only=only,
     )
 

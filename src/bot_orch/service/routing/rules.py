@@ -175,7 +175,7 @@ def _drop_unable(found: Eligibility, constraints: RoutingConstraints, guards: Ma
             lacks[name] = missing
     if asked and asked <= lacks.keys():
         what = " or ".join(sorted({lacks[name] for name in asked}))
-        message = f"no agent can serve this request, for lack of {what}; change it, or agents[].capabilities"
+        message = f"no agent can serve this request, for lack of {what}; change it, or what agents lack"
         raise Problem(400, "missing_capability", message, details={"missing": {name: lacks[name] for name in asked}})
     for name, missing in lacks.items():
         found.drop([name], f"cannot: {missing}")

@@ -86,7 +86,7 @@ def _read(dialect: Dialect, request: Request) -> ChatRequest:
         return asked
     named = None if asked.model in AUTO else asked.model
     agents = [each for each in request.runtime.config.agents if named in (None, each.id)]
-    spoken = {each for agent in agents for each in agent.capabilities.get("endpoints", ())}
+    spoken = {each for agent in agents for each in agent.interfaces or ()}
     if asked.endpoint in spoken or (asked.endpoint == "messages" and any(each.kind == "anthropic" for each in agents)):
         return replace(asked, only=asked.offered[0])
     request.headers_out["x-bot-orch-left-out"] = ", ".join(asked.offered)

@@ -101,9 +101,7 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
             chat=True,
             token=caller.name,
             tags=request.tags,
-            needs=needs_of(
-                asked.endpoint, size, params=asked.params, messages=messages, region=hints.region, only=asked.only
-            ),
+            needs=needs_of(asked.endpoint, size, params=asked.params, messages=messages, only=asked.only),
         ),
         refers_to=asked.refers_to,
         results=tuple(_results_in(messages)),
@@ -121,7 +119,6 @@ def call_of(asked: ChatRequest, trace: Mapping[str, str]) -> CallRequest:
         headers=trace,
         endpoint=asked.endpoint,
         document=asked.document,
-        region=asked.hints.region,
     )
 
 
