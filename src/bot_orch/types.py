@@ -27,7 +27,7 @@ _FAILED = ("crashed", "out_of_memory", "failed")
 REASONS = frozenset({*_CENSORED, *_FAILED, "crash", "error", "memout", "oom", "other", "ok", "completed"})
 _BOOLEANS = (bool, np.bool_)
 REWARD_ROUNDING = 1e-9  # how far beyond [0, 1] a reward may lie: a mean of ones can be 1.0000000000000002
-_SERIES = ("apart", "shares")  # fields of an answer with several numbers
+_SERIES = ("apart",)  # fields of an answer with several numbers
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 _NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
@@ -289,8 +289,6 @@ class Answer:
     apart
         W between the output and those of the answers before it, NaN where unknown; of label distributions as a share of
         the largest distance of two labels.
-    shares
-        The label probabilities of the output, for ``combine="barycenter"``.
 
     Examples
     --------
@@ -311,7 +309,6 @@ class Answer:
     estimate: float | None = None
     distance: float | None = None
     apart: tuple[float, ...] = ()
-    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_text("answer.agent", self.agent, "pass the name of the agent that gave the answer")
@@ -362,8 +359,7 @@ class Decision:
 
     A decision is a step of a round. ``action`` is ``ask`` (the agent) or ``accept`` (deliver its answer), ``answers``
     are those known by then, with labels numbered in the order of appearance, ``attempts`` is how many agents the round
-    may ask, and ``combine`` how the answer to deliver is found. ``combined`` are label probabilities that several
-    answers give together, if the step accepts with ``combine="barycenter"``: deliver the most probable label.
+    may ask.
     """
 
     id: str
@@ -386,8 +382,6 @@ class Decision:
     action: str = "ask"
     answers: tuple[Answer, ...] = field(default=(), repr=False)
     attempts: int = 1
-    combine: str = "vote"
-    combined: tuple[float, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         return (
@@ -469,8 +463,7 @@ class Decision:
         if self.attempts == 1 and not self.answers:
             return {}
         answers = [[each.agent, each.decision, each.covariates()] for each in self.answers]
-        found = {"action": self.action, "answers": answers, "attempts": self.attempts, "combine": self.combine}
-        return found | ({"combined": list(self.combined)} if self.combined else {})
+        return {"action": self.action, "answers": answers, "attempts": self.attempts}
 
     def _multiplied(self) -> dict[str, Any]:
         if not self.multipliers:

@@ -109,7 +109,7 @@ SETTINGS = {
     "ids": "derived",
 }
 TABLE = {"features": None, "tasks": None, "weight": 1.0, "answers": None}
-STEP = {"seen": (), "attempts": 1, "combine": "vote"}
+STEP = {"seen": (), "attempts": 1}
 #: By class: arguments of the constructor that fit, and methods with arguments that fit.
 CASES = {
     "Agent": {"": {"id": "a", "cost": 0.1, "profile": Labels([1.0]), "price": 0.1}},
@@ -132,7 +132,6 @@ CASES = {
             "elapsed_s": 1.0,
             "estimate": 0.5,
             "apart": 0.5,
-            "shares": (0.5, 0.5),
         },
         "covariates": lambda cls: (cls("a", "d").covariates, {}),
     },

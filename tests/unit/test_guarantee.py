@@ -291,8 +291,8 @@ def test_an_answer_that_was_asked_for_alone_is_accepted_and_counts_once():
     assert router.certificate().rounds == 300
     rng = np.random.default_rng(1)
     for number in range(200):
-        first = router.decide(Task(f"s{number}"), combine="surest")
-        second = router.decide(Task(f"s{number}"), seen=[Answer(first.agent, first.id)], combine="surest")
+        first = router.decide(Task(f"s{number}"))
+        second = router.decide(Task(f"s{number}"), seen=[Answer(first.agent, first.id)])
         assert (second.agent, second.action) == (first.agent, "accept")
         router.observe(second.id, Outcome.completed(float(rng.random() < 0.9)))
     found = router.certificate()

@@ -1,4 +1,4 @@
-"""Answers with outputs: similarity by W, W to the reference, and pools of label distributions."""
+"""Answers with outputs: similarity by W, and W to the reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bot_orch.log.events import decode_event, encode_event
 from bot_orch.transport import Samples
 
 NAMES = ("a", "b")
-SPLIT = (Labels([0.5, 0.49, 0.01]), Labels([0.01, 0.49, 0.5]))  # the label that both allow is the most probable of none
+SPLIT = (Labels([0.5, 0.49, 0.01]), Labels([0.01, 0.49, 0.5]))
 
 
 def _similar(w: float, label: int | None = None) -> float:
@@ -25,14 +25,14 @@ def _similar(w: float, label: int | None = None) -> float:
     return float(teams.see_all(two, [0, 1], state).similar[0, 1])
 
 
-def _decided(router: Orchestrator, measures=SPLIT, combine="barycenter", **step):
+def _decided(router: Orchestrator, measures=SPLIT):
     seen: list[Answer] = []
     for measure in measures:
         eligible = [name for name in NAMES if name not in {each.agent for each in seen}][:1]
         asked = router.decide(Task(), [*eligible, *(each.agent for each in seen)], seen=seen, attempts=3)
         name = asked.agent if asked.action == "ask" else eligible[0]
         seen.append(Answer(name, asked.id, output=measure))
-    return router.prepare(Task(), [each.agent for each in seen], seen=seen, attempts=2, combine=combine, **step)
+    return router.prepare(Task(), [each.agent for each in seen], seen=seen, attempts=2)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([None, 1]))
@@ -46,10 +46,10 @@ def test_similarity_falls_with_distance(w, v, label):
 
 def test_distances_are_those_of_the_geometry():
     labels = [Answer("a", output=Labels([0.8, 0.2])), Answer("b", output=Labels([0.4, 0.6])), Answer("c", label=1)]
-    rows = outputs.implied(labels, None, None, shares=False)
+    rows = outputs.implied(labels, None, None)
     assert [row[1] for row in rows] == [(), pytest.approx((0.4,)), pytest.approx((0.8, 0.4))]
     values = [Answer("a", output=Samples([0.0])), Answer("b"), Answer("c", output=Samples([2.0]))]
-    _, missing, last = outputs.implied(values, None, None, shares=False)
+    _, missing, last = outputs.implied(values, None, None)
     assert math.isnan(missing[1][0])
     assert last[1][0] == pytest.approx(2.0)
 
@@ -69,45 +69,13 @@ def test_equal_labels_share_a_verdict_though_their_distributions_differ():
     assert teams._verdicts(seen, 0, 0.0).tolist() == [0.0, 0.0]
 
 
-def test_a_pool_in_closed_form():
-    both = teams.pool([[0.8, 0.2], [0.4, 0.6]], [0.8, 0.6])
-    assert both == pytest.approx([0.32 / 0.44, 0.12 / 0.44])  # as calibrated: the product; the mean would give .6
-    assert teams.pool([[0.9, 0.1]], [0.6]) == pytest.approx([0.6, 0.4])  # too sure: flatter
-    assert teams.pool([[0.8, 0.2], [0.1, 0.9]], [0.8, 0.5]) == pytest.approx([0.8, 0.2])  # no better than chance
-    assert teams.pool([[1.0, 0.0, 0.0]], [0.7]) == pytest.approx([0.7, 0.15, 0.15])  # a label alone
-
-
-def test_a_pool_delivers_a_label_that_no_answer_names():
-    router = Orchestrator(NAMES, seed=1)
-    made = _decided(router)
-    assert made.action == "accept"
-    assert np.argmax(made.combined) == 1
-    assert made.terms.estimate.max() == pytest.approx(max(made.combined))
-    assert _decided(Orchestrator(NAMES, seed=1), combine="vote").combined == ()
-    agreed = _decided(Orchestrator(NAMES, seed=1), (Labels([0.9, 0.1]), Labels([0.8, 0.2])))
-    assert np.argmax(agreed.combined) == 0
-
-
-@pytest.mark.parametrize(("reward", "sign"), [(1.0, -1.0), (0.0, 0.0)])
-def test_a_reward_of_a_combined_label_teaches_answers_only_what_it_implies(reward, sign):
-    """If it is right, both answers are wrong; if it is wrong, both become more probable."""
-    router = Orchestrator(NAMES, seed=1)
-    made = _decided(router)
-    router.commit(made, Task())
-    before = router._state.parts["team"]["own"][:, 0].copy()
-    router.observe(made.id, Outcome.completed(reward))
-    change = router._state.parts["team"]["own"][:, 0] - before
-    assert (change < 0.0).all() if sign else (change >= 0.0).all()
-
-
 def test_a_step_with_outputs_is_replayed_from_the_log():
     router = Orchestrator(NAMES, seed=1)
     made = _decided(router)
     event = record_decision(made, record_task(Task()))
     read = decode_event(encode_event(event, made.id), made.id).decision()
     assert read.to_dict() == made.to_dict()
-    again = router.prepare(Task(), NAMES, seen=read.answers, attempts=2, combine="barycenter")
-    assert again.combined == made.combined
+    again = router.prepare(Task(), NAMES, seen=read.answers, attempts=2)
     assert again.propensities.tolist() == made.propensities.tolist()
     other = Orchestrator.from_json(router.to_json())
     router.commit(made, Task())
@@ -143,14 +111,6 @@ def test_distance_to_the_reference_is_learned():
     assert near > 0.7 > 0.3 > far
     same = _worth(None)
     assert same[0] == same[1]
-
-
-@pytest.mark.parametrize("other", [{"label": "x"}, {"key": "x"}, {"output": Samples([1.0])}])
-def test_a_pool_of_texts_is_refused(other):
-    seen = [Answer("a", "d", output=Labels([0.5, 0.5])), Answer("b", "e", **other)]
-    with pytest.raises(InvalidInputError) as error:
-        Orchestrator(NAMES).decide(Task(), seen=seen, attempts=2, combine="barycenter")
-    assert error.value.field in ("combine", "answer.output")
 
 
 def test_outputs_of_different_sizes_are_refused():

@@ -273,14 +273,6 @@ def test_a_check_helps_and_one_that_errs_does_not_harm(error, at_least):
     assert np.mean(gains) > at_least
 
 
-def test_rules_choose_the_answer_to_deliver():
-    alone = np.array([2.0, 0.5, 0.4])
-    seen = teams.see_all([Answer("a", label=0), Answer("b", label=1), Answer("c", label=1)], [0, 1, 2])
-    assert teams.combine(np.array([0.1, 0.9, 0.8]), alone, seen, "vote") == 1
-    assert teams.combine(np.array([0.1, 0.9, 0.8]), alone, seen, "surest") == 0
-    assert teams.combine(np.array([0.1, 0.2, 0.8]), alone, seen, "central") == 1
-
-
 def test_an_output_over_labels_gives_label_and_signal():
     answer = Answer("a", output=Labels([0.2, 0.8]))
     assert (answer.label, answer.signal) == (1, pytest.approx(0.8))
@@ -290,7 +282,6 @@ def test_an_output_over_labels_gives_label_and_signal():
     ("arguments", "field"),
     [
         ({"attempts": 0}, "attempts"),
-        ({"attempts": 2, "combine": "mean"}, "combine"),
         ({"seen": [Answer("small"), Answer("small")], "attempts": 2}, "seen"),
         ({"seen": [Answer("nobody")], "attempts": 2}, "agent.id"),
     ],

@@ -110,8 +110,7 @@ class DecisionMade:
 
     A decision is a step of a round: ``round`` is the id of its first decision, empty for that one, and ``step`` counts
     from 0. ``action`` is what the step does: ``ask`` the agent, or ``accept`` its answer. ``answers`` are those known
-    by then, ``attempts`` is how many agents the round may ask, ``combine`` how the answer to deliver is found,
-    ``combined`` the label probabilities of several answers together.
+    by then, ``attempts`` is how many agents the round may ask.
     """
 
     kind: ClassVar[str] = "decision@1"
@@ -149,8 +148,6 @@ class DecisionMade:
     action: str = "ask"
     answers: tuple[AnswerRecord, ...] = ()
     attempts: int = 1
-    combine: str = "vote"
-    combined: tuple[float, ...] = ()
 
     def drawn(self) -> str:
         """The agent that the recorded probabilities and the random key draw; needs no engine."""
@@ -222,8 +219,6 @@ class DecisionMade:
             self.action,
             self.known_answers(),
             self.attempts,
-            self.combine,
-            self.combined,
         )
 
     def known_answers(self) -> tuple[Answer, ...]:
@@ -474,8 +469,6 @@ def record_decision(
         action=decision.action,
         answers=tuple(AnswerRecord(each.agent, each.decision, each.covariates()) for each in decision.answers),
         attempts=decision.attempts,
-        combine=decision.combine,
-        combined=decision.combined,
         by=by,
         token=token,
         audit=decision.audit,

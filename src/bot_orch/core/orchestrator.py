@@ -58,7 +58,6 @@ from bot_orch.core.state import (
     measured_usage,
     parse,
 )
-from bot_orch.core.teams import CombineRule
 from bot_orch.core.text import carried_over, encode
 from bot_orch.core.warm import (
     Evaluations,
@@ -388,7 +387,6 @@ class Orchestrator:
         decision_id: str | None = None,
         seen: Sequence[Answer] = (),
         attempts: int = 1,
-        combine: CombineRule = "vote",
     ) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending.
 
@@ -397,8 +395,7 @@ class Orchestrator:
 
         With ``attempts`` the round may ask as many agents. After each answer decide again, with the answers so far as
         ``seen`` and the same ``attempts``: ``decision.action`` is ``ask`` (the agent) or ``accept`` (deliver the answer
-        of the agent). Report the outcome of the round for the decision that accepted. ``combine`` is how the answer to
-        deliver is found: ``vote``, ``surest``, ``central`` or ``barycenter`` (:mod:`bot_orch.core.teams`).
+        of the agent). Report the outcome of the round for the decision that accepted.
 
         Examples
         --------
@@ -409,7 +406,7 @@ class Orchestrator:
         >>> second.action in ("ask", "accept")
         True
         """
-        wanted = _round(seen, attempts, combine)
+        wanted = _round(seen, attempts)
         decision, engine, observed = self._derived(task, eligible, caps, decision_id, wanted)
         self._committed(engine, decision, observed)
         return decision
@@ -423,10 +420,9 @@ class Orchestrator:
         decision_id: str | None = None,
         seen: Sequence[Answer] = (),
         attempts: int = 1,
-        combine: CombineRule = "vote",
     ) -> Decision:
         """The decision that :meth:`decide` would make now; the state does not change until it is committed."""
-        wanted = _round(seen, attempts, combine)
+        wanted = _round(seen, attempts)
         prepared = self._last_prepared = self._derived(task, eligible, caps, decision_id, wanted)
         return prepared[0]
 
@@ -631,7 +627,7 @@ class Orchestrator:
         else:
             if decision.encoder:  # the text is not needed again
                 task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
-            wanted = _round(decision.answers, decision.attempts, decision.combine)
+            wanted = _round(decision.answers, decision.attempts)
             engine, _, observed = self._observed(task, eligible, wanted)
         self._committed(engine, decision, observed)
 
@@ -1350,12 +1346,11 @@ class Orchestrator:
         return outcome_learning.is_fresh(self._engine, self._state, index, decision=decision)
 
 
-def _round(seen: Sequence[Answer], attempts: int, combine: str) -> Round | None:
+def _round(seen: Sequence[Answer], attempts: int) -> Round | None:
     """The round that a decision belongs to; None for a round of one step."""
-    plain = type(attempts) is int and attempts == 1 and combine == "vote"
-    if plain and type(seen) in (tuple, list) and not seen:  # the usual case
+    if type(attempts) is int and attempts == 1 and type(seen) in (tuple, list) and not seen:  # the usual case
         return None
-    return rounds.wanted(seen, attempts, combine)
+    return rounds.wanted(seen, attempts)
 
 
 def _id(decision_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What the outputs of a round's answers imply: distances between them and to the task's reference, label shares.
+"""What the outputs of a round's answers imply: distances between them and to the task's reference.
 
 Only these numbers are kept with a decision; a recorded answer, which has no output, keeps its own.
 """
@@ -15,21 +15,17 @@ from bot_orch.transport.geometries.base import Geometry
 from bot_orch.transport.measures import Labels
 from bot_orch.types import Answer, Measure
 
-#: Of an answer: ``distance``, ``apart`` and ``shares``.
-Implied = tuple[float | None, tuple[float, ...], tuple[float, ...]]
+#: Of an answer: ``distance`` and ``apart``.
+Implied = tuple[float | None, tuple[float, ...]]
 
 
-def implied(
-    answers: Sequence[Answer], alignment: Alignment | None, reference: Floats | None, *, shares: bool
-) -> list[Implied]:
-    """Per answer, the distance to the task's reference, the distances to earlier answers, and with ``shares`` labels.
+def implied(answers: Sequence[Answer], alignment: Alignment | None, reference: Floats | None) -> list[Implied]:
+    """Per answer, the distance to the task's reference and the distances to earlier answers.
 
     The geometry is the router's, or the default for the type of the outputs.
     """
     if all(each.output is None for each in answers):
-        if shares:
-            _check_shares(answers, [each.shares for each in answers])
-        return [(each.distance, each.apart, each.shares) for each in answers]
+        return [(each.distance, each.apart) for each in answers]
     measures = _measures(answers)
     known = [each for each in measures if each is not None]
     if alignment is None or (isinstance(known[0], Labels) and not hasattr(alignment.geometry, "n_labels")):
@@ -38,15 +34,10 @@ def implied(
     points = [None if each is None else alignment.embed("answer.output", each) for each in measures]
     aim = None if reference is None or not finite_rows(reference) else reference
     unit = float(getattr(geometry, "diameter", 0.0)) or 1.0 if isinstance(known[0], Labels) else 1.0
-    found = [each.probabilities if isinstance(each, Labels) else None for each in measures]
-    rows = [tuple(p.tolist()) if shares and p is not None else () for p in found]
-    if shares:
-        _check_shares(answers, rows)
     return [
         (
             None if aim is None or points[place] is None else _w(geometry, points[place], aim),
             tuple(_w(geometry, points[place], points[k]) / unit for k in range(place)),
-            rows[place],
         )
         for place in range(len(answers))
     ]
@@ -68,12 +59,3 @@ def _measures(answers: Sequence[Answer]) -> list[Measure | None]:
 
 def _w(geometry: Geometry, a: Floats | None, b: Floats | None) -> float:
     return math.nan if a is None or b is None else float(geometry.distances(a[None], b)[0])
-
-
-def _check_shares(answers: Sequence[Answer], shares: Sequence[tuple[float, ...]]) -> None:
-    """Refuse answers that cannot be pooled; those that name numbers of labels alone are delivered as they are."""
-    for each, row in zip(answers, shares, strict=True):
-        if not row and (any(shares) or each.label is None or isinstance(each.label, str)):
-            problem = f"is 'barycenter', and the answer of {each.agent!r} has no label distribution"
-            remedy = "pass output=Labels([...]), or at least the number of a label, with every answer; or choose 'vote'"
-            raise InvalidInputError("combine", problem, remedy)

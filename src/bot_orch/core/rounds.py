@@ -15,7 +15,7 @@ from bot_orch.core.alignment.model import Alignment
 from bot_orch.core.engine import Engine, Proposal
 from bot_orch.core.roster import Roster
 from bot_orch.core.state import State
-from bot_orch.core.teams import COMBINE_RULES, CombineRule, Seen
+from bot_orch.core.teams import Seen
 from bot_orch.core.warm import Evaluations, WarmStart, label_number, row_lessons
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.auto import Auto
@@ -28,27 +28,24 @@ _answer = builder(Answer)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round so far: its answers, the number of agents it may ask, and how the answer to deliver is selected."""
+    """A round so far: its answers, and the number of agents it may ask."""
 
     seen: tuple[Answer, ...] = ()
     attempts: int = 1
-    combine: str = "vote"
 
     def __post_init__(self) -> None:
         check_count("attempts", self.attempts, "pass how many agents may be asked, 1 or more", low=1)
-        if self.combine not in COMBINE_RULES:
-            raise InvalidInputError("combine", f"is {self.combine!r}", f"choose one of {', '.join(COMBINE_RULES)}")
         for each in self.seen:
             require_type("seen", each, Answer, "pass answers: Answer(decision.agent, decision.id, ...)")
         if len({each.agent for each in self.seen}) < len(self.seen):
             raise InvalidInputError("seen", "has two answers of one agent", "pass the answer of each agent once")
 
 
-def wanted(seen: Sequence[Answer], attempts: int, combine: str) -> Round | None:
+def wanted(seen: Sequence[Answer], attempts: int) -> Round | None:
     """The round that a decision belongs to; None for a round of one step."""
     require_type("seen", seen, Sequence, "pass a list of answers")
-    found = Round(tuple(seen), attempts, combine)
-    return None if attempts == 1 and not seen and combine == "vote" else found
+    found = Round(tuple(seen), attempts)
+    return None if attempts == 1 and not seen else found
 
 
 def numbered(
@@ -59,7 +56,7 @@ def numbered(
     Labels have the same number in every round.
     """
     keys: dict[Any, int] = {}
-    implied = outputs.implied(wanted.seen, alignment, reference, shares=wanted.combine == "barycenter")
+    implied = outputs.implied(wanted.seen, alignment, reference)
     seen = tuple(
         _answer(
             each.agent,
@@ -121,13 +118,10 @@ def stepped(
         eligible=found.drawn.situation.eligible,  # without agents that a limit cannot afford
         left=wanted.attempts - len(wanted.seen),
         floor=engine.settings.floor,
-        rule=_rule(wanted.combine),
-        shares=[each.shares for each in wanted.seen if each.shares],
     )
     action = [described(wanted, "ask")] * len(roster.names)
     for place in seen.at.tolist():
-        combined = () if step.combined is None or place != step.at else tuple(step.combined.tolist())
-        action[place] = described(wanted, "accept", combined)
+        action[place] = described(wanted, "accept")
     p = _promised(engine, parts, step, wanted=wanted, seen=seen, roster=roster, found=found, counted=counted)
     return p, Choice(p, step.estimate, step.exploration), action
 
@@ -166,9 +160,9 @@ def _promised(
     return guarantee.restrict_step(parts["guarantee"], p, index, estimate=step.estimate, accept=accept, left=left)
 
 
-def described(wanted: Round, action: str, combined: tuple[float, ...] = ()) -> tuple[Any, ...]:
-    """The fields of a decision that is a step of a round: action, answers, attempts, combine, combined."""
-    return action, wanted.seen, wanted.attempts, wanted.combine, combined
+def described(wanted: Round, action: str) -> tuple[Any, ...]:
+    """The fields of a decision that is a step of a round: action, answers, attempts."""
+    return action, wanted.seen, wanted.attempts
 
 
 def hear(state: State, roster: Roster, decision: Decision) -> None:
@@ -216,15 +210,12 @@ def promise(engine: Engine, state: State, roster: Roster, decision: Decision, re
 
 
 def learn(state: State, roster: Roster, decision: Decision, reward: float) -> None:
-    """Learn the reward of the answer that a decision accepted, or of the label that several answers gave together."""
+    """Learn the reward of the answer that a decision accepted."""
     if not all(each.agent in roster.index for each in decision.answers):
         return
     team, seen = state.parts["team"], _seen(decision.answers, roster, state.parts["team"])
-    delivered: int | None = [each.agent for each in decision.answers].index(decision.agent)
-    if decision.combined:
-        label = int(np.argmax(decision.combined))
-        delivered = delivered if int(np.argmax(decision.answers[delivered or 0].shares)) == label else None
-    teams.learn(team, seen, delivered=delivered, reward=reward, worth=max(decision.combined, default=0.0))
+    delivered = [each.agent for each in decision.answers].index(decision.agent)
+    teams.learn(team, seen, delivered=delivered, reward=reward)
 
 
 def teach(team: Arrays, given: Evaluations, most: float) -> None:
@@ -271,7 +262,3 @@ def added(outcome: Outcome, answer: Answer) -> Outcome:
 
 def _seen(answers: tuple[Answer, ...], roster: Roster, team: Arrays) -> Seen:
     return teams.see_all(answers, [roster.index[each.agent] for each in answers], team)
-
-
-def _rule(name: str) -> CombineRule:
-    return next(each for each in COMBINE_RULES if each == name)

@@ -254,6 +254,4 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         document.get("action", "ask"),
         tuple(answer_of(*each) for each in document.get("answers", ())),
         document.get("attempts", 1),
-        document.get("combine", "vote"),
-        tuple(document.get("combined", ())),
     )

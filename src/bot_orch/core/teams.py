@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +48,6 @@ from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate
 from bot_orch.numerics.choice import with_uniform_share
 from bot_orch.policies.auto import coupled_randucb
 from bot_orch.types import Answer
-
-CombineRule = Literal["vote", "surest", "central", "barycenter"]
-COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central", "barycenter")
 
 RECENT = 0.05  # rate of the share of an agent's calls that are answered
 KEPT, GRID = 128, 6  # signals kept per agent, and points of their distribution
@@ -69,7 +66,6 @@ _ONE, _ALL = np.ones(1), slice(None)
 TRUSTED = 20.0  # answers of an agent after which half of the context counts
 _LEVELS = (np.arange(GRID) + 0.5) / GRID
 _LOW, _HIGH = -2.0, 5.0  # logits of other answers are clipped
-_RARE, _MOST = 1e-9, 10.0  # least probability and largest power of a label distribution in a pool
 _PSEUDO_RANKS, _TIE = 2.0, 1e-6  # an answer that adds nothing is not asked for, even if it is free
 
 _one: dict[str, Any] = {"per_agent": False}
@@ -133,16 +129,11 @@ class Seen:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """Options of a step: probabilities over agents (ask, or accept an earlier answer), and values.
-
-    ``combined`` are label probabilities to deliver with the acceptance of the answer of agent ``at``.
-    """
+    """Options of a step: probabilities over agents (ask, or accept an earlier answer), and values."""
 
     propensities: Floats
     estimate: Floats
     exploration: Floats
-    combined: Floats | None = None
-    at: int = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -221,35 +212,6 @@ def hear_output(state: Arrays, answer: Answer) -> None:
         state["apart"] += len(known), sum(known)
 
 
-def pool(shares: Sequence[Sequence[float]], right: Sequence[float]) -> Floats:
-    """The log-opinion pool of label distributions: their Kullback-Leibler barycenter with learned weights.
-
-    The weight of an answer is the power at which its most probable label has probability ``right``: that of being
-    right. Answers that are no better than chance have weight zero.
-
-    Examples
-    --------
-    >>> pool([[0.8, 0.2], [0.4, 0.6]], [0.8, 0.6]).round(3).tolist()  # .8 * .4 : .2 * .6
-    [0.727, 0.273]
-    """
-    logs = [np.log(np.maximum(np.asarray(each, dtype=float), _RARE)) for each in shares]
-    total = np.sum([_power(log, p) * log for log, p in zip(logs, right, strict=True)], axis=0)
-    q: Floats = np.exp(total - total.max())
-    return np.asarray(q / q.sum())
-
-
-def _power(log: Floats, right: float) -> float:
-    """The power of a distribution at which its largest probability is ``right``, by bisection; at most ``_MOST``."""
-    low, high, apart = 0.0, _MOST, log - log.max()
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if 1.0 / np.exp(middle * apart).sum() < right:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def _equal(a: Answer, b: Answer) -> float:
     if a.label is not None and b.label is not None:
         return float(a.label == b.label)
@@ -267,58 +229,34 @@ def next_step(
     eligible: Bools | None,
     left: int,
     floor: float,
-    rule: CombineRule = "vote",
-    shares: Sequence[Sequence[float]] = (),
 ) -> Step:
     """The next step of a round after its first answer: no side effects. An answer that passed its check is accepted.
 
+    Otherwise the answer to accept is the most probable one given the others, a log-opinion pool with learned weights.
     ``estimate`` is the policy's for this task, ``penalty`` what asking each agent costs in units of reward, ``left``
-    how many more agents may be asked, ``shares`` the label distributions of the answers, for ``barycenter``.
+    how many more agents may be asked.
     """
     view, m = _view(state, seen), len(estimate)
     asked = np.zeros(m, dtype=bool)
     asked[seen.at] = True
     passed = np.flatnonzero(seen.check == 1.0)
-    if passed.size:
-        best = int(passed[np.argmax(view.logit[passed])])
-    else:
-        best = int(combine(view.logit, view.alone, seen, rule))
+    best = int(passed[np.argmax(view.logit[passed])]) if passed.size else int(np.argmax(view.logit))
     worth = _expit(view.logit[best])
     free = ~asked if eligible is None else ~asked & eligible
     values, spread = np.full(m, worth), np.zeros(m)
     values[seen.at] = _expit(view.logit)
-    voted, combined = best, None
-    if shares and not passed.size:
-        best, combined, found = _pooled(view, shares, voted)
-        worth = np.asarray(found)
-        values[seen.at[best]] = found
     accepted = int(seen.at[best])
     if passed.size or left <= 0 or not free.any():
         p = np.zeros(m)
         p[accepted] = 1.0
-        return Step(p, values, spread, combined, accepted)
-    gain, spread = _gains(state, seen, view, best=voted, context=_context(state, estimate))
+        return Step(p, values, spread)
+    gain, spread = _gains(state, seen, view, best=best, context=_context(state, estimate))
     values = np.where(asked, values, worth + gain)
     spread = np.where(free, SCALE * spread, 0.0)
     actions = free.copy()
     actions[accepted] = True
     p = coupled_randucb(values - np.where(asked, 0.0, penalty + _TIE), spread, actions)
-    return Step(with_uniform_share(p, floor, actions), values, spread, combined, accepted)
-
-
-def _pooled(view: _View, shares: Sequence[Sequence[float]], voted: int) -> tuple[int, Floats | None, float]:
-    """The answer to accept, the pool to deliver, and its worth; no pool where the best single answer is worth more.
-
-    It is the most probable of the answers with the label of the pool; if there is none, the most probable of all.
-    """
-    q, single = pool(shares, _expit(view.alone).tolist()), float(_expit(view.logit[voted]))
-    label = int(np.argmax(q))
-    named = [place for place, each in enumerate(shares) if int(np.argmax(each)) == label]
-    if voted in named:
-        return voted, q, single
-    if q[label] <= single:
-        return voted, None, single
-    return max(named, key=view.logit.__getitem__, default=voted), q, float(q[label])
+    return Step(with_uniform_share(p, floor, actions), values, spread)
 
 
 def first_step(state: Arrays, *, estimate: Floats, penalty: Floats, eligible: Bools | None, floor: float) -> Step:
@@ -357,19 +295,6 @@ def _later_gains(state: Arrays, e: Floats, z: Floats, weight: Floats, *, going_o
     gain = gain.reshape(m, k, m)
     gain[np.arange(m), :, np.arange(m)] = 0.0
     return np.asarray((going_on * np.maximum(gain.max(axis=2), 0.0)).sum(axis=1))
-
-
-def combine(logit: Floats, alone: Floats, seen: Seen, rule: CombineRule) -> int:
-    """The position of the answer to deliver.
-
-    ``vote``: the most probable one given the others, a log-opinion pool with learned weights. ``surest``: the most
-    probable one alone. ``central``: the one most similar to the others. ``barycenter``: as ``vote``, see :func:`pool`.
-    """
-    if rule == "surest":
-        return int(np.argmax(alone))
-    if rule == "central" and len(seen.at) > 2:
-        return int(np.argmax(np.nansum(seen.similar, axis=1) + 1e-6 * _expit(alone)))
-    return int(np.argmax(logit))
 
 
 def _gains(state: Arrays, seen: Seen, view: _View, *, best: int, context: Floats) -> tuple[Floats, Floats]:
@@ -520,16 +445,12 @@ def _keep_signal(state: Arrays, at: int, signal: float) -> None:
     state["points"][at] = (below + _PSEUDO_RANKS * _LEVELS) / (n + _PSEUDO_RANKS)
 
 
-def learn(state: Arrays, seen: Seen, *, delivered: int | None, reward: float, worth: float = 0.0) -> None:
-    """Learn the reward of the delivered answer, a position in ``seen``, and its implications for the others.
-
-    ``delivered`` is None for a label that no answer names, of probability ``worth``.
-    """
+def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
+    """Learn the reward of the delivered answer, a position in ``seen``, and its implications for the others."""
     view, known = _view(state, seen), _verdicts(seen, delivered, reward)
     p = _expit(view.logit)
     wrong = seen.exclusive and reward < 0.5
-    spent = worth if delivered is None else float(p[delivered])
-    expected = np.minimum(p / max(1.0 - spent, 0.05), 1.0) if wrong else p
+    expected = np.minimum(p / max(1.0 - float(p[delivered]), 0.05), 1.0) if wrong else p
     target = np.where(np.isnan(known), expected, known)
     for position in range(len(seen.at)):
         _learn_alone(state, seen, view, position, float(target[position]))
@@ -591,10 +512,8 @@ def _learn_beside(state: Arrays, seen: Seen, view: _View, position: int, y: floa
     _update([(state[name], state[f"{name}_cov"], view.features[position])], y)
 
 
-def _verdicts(seen: Seen, delivered: int | None, reward: float) -> Floats:
-    """Rewards of all answers implied by the reward of one, or of another label (None); NaN where unknown."""
-    if delivered is None:
-        return np.full(len(seen.at), 0.0 if seen.exclusive and reward == 1.0 else np.nan)
+def _verdicts(seen: Seen, delivered: int, reward: float) -> Floats:
+    """Rewards of all answers implied by the reward of one; NaN where unknown."""
     equal = seen.equal[delivered]
     known = np.where(equal == 1.0, reward, np.nan)
     if seen.exclusive and reward == 1.0:

@@ -19,7 +19,6 @@ from bot_orch.core.events import (
     record_task,
 )
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.teams import CombineRule
 from bot_orch.core.warm import most_lessons
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
@@ -88,12 +87,9 @@ class LoggedOrchestrator:
         decision_id: str | None = None,
         seen: Sequence[Answer] = (),
         attempts: int = 1,
-        combine: CombineRule = "vote",
     ) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
-        made = self.orchestrator.prepare(
-            task, eligible, decision_id=decision_id, seen=seen, attempts=attempts, combine=combine
-        )
+        made = self.orchestrator.prepare(task, eligible, decision_id=decision_id, seen=seen, attempts=attempts)
         allowed = None if eligible is None else tuple(eligible)
         self._write(record_decision(made, record_task(task), eligible=allowed), made.id, made)
         return made

@@ -220,7 +220,7 @@ def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[t
 
 def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
     recorded = event.decision()
-    step: dict[str, Any] = {"seen": recorded.answers, "attempts": recorded.attempts, "combine": recorded.combine}
+    step: dict[str, Any] = {"seen": recorded.answers, "attempts": recorded.attempts}
     derived = ledger.router.prepare(event.given(), event.eligible, caps=event.caps, **step)
     for name in ("agent", "agents", "policy", "state_seq", "key", "audit", "audit_probability", "action"):
         a, b = getattr(recorded, name), getattr(derived, name)
@@ -235,5 +235,4 @@ def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple
 
 
 def _numbers(decision: Decision) -> dict[str, Floats]:
-    rest = {"lambda_": np.asarray(decision.lambda_), "combined": np.asarray(decision.combined)}
-    return rest | decision.columns()
+    return {"lambda_": np.asarray(decision.lambda_), **decision.columns()}

@@ -37,7 +37,6 @@ from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.core.guarantee import Certificate
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.restarts import OnAlarm
-from bot_orch.core.teams import CombineRule
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
@@ -215,14 +214,12 @@ class Router:
         decision_id: str | None = None,
         seen: Sequence[Answer] = (),
         attempts: int = 1,
-        combine: CombineRule = "vote",
     ) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
         task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
         with self._changing():
             self.expire()
-            step: dict[str, Any] = {"seen": seen, "attempts": attempts, "combine": combine}
-            decision = self._kept.decide(task, eligible, decision_id=decision_id, **step)
+            decision = self._kept.decide(task, eligible, decision_id=decision_id, seen=seen, attempts=attempts)
             self._made_us[decision.id] = self._clock.now_us()
             self._forget()
             self._ring.decided(decision)

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats, Ints
 from bot_orch.core.constraints import Objective
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.teams import CombineRule
 from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError
 from bot_orch.files import write_atomically
@@ -40,7 +39,7 @@ _LEVELS = np.arange(0.0, 1.0, 0.05)  # quantiles of a chain's threshold
 class AnswerSide:
     """A matrix with data about answers; NaN or -1 where missing. ``labels``: at most one of two answers is right.
 
-    ``probability`` are label distributions (rounds, agents, labels), ``truth`` is the right label of a round.
+    ``probability`` are label distributions (rounds, agents, labels).
     """
 
     matrix: Matrix
@@ -50,7 +49,6 @@ class AnswerSide:
     check: Floats
     labels: bool
     probability: Floats | None = None
-    truth: Ints | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -84,12 +82,10 @@ class RowAnswers:
         p = None if self.side.probability is None else self.side.probability[self.row, agent]
         return None if p is None or not np.isfinite(p).all() else Labels(p / p.sum())
 
-    def deliver(self, agent: int, combined: Sequence[float] = ()) -> float:
-        """The reward of the answer of an agent that was asked, or of the most probable label of a combination."""
+    def deliver(self, agent: int) -> float:
+        """The reward of the answer of an agent that was asked."""
         if agent not in self.asked:
             raise RuntimeError(f"agent {agent} was not asked on this row")
-        if combined and self.side.truth is not None:
-            return float(self.side.truth[self.row] == int(np.argmax(combined)))
         return float(self.side.matrix.reward[self.row, agent])
 
     @property
@@ -138,26 +134,24 @@ def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
         problem = f"has shape {probability.shape}"
         raise InvalidInputError(f"{path.name}: probability", problem, f"give it {shape} and one number per label")
     if probability is None or truth is None or truth.dtype.kind not in "iu":  # labels must be places of probabilities
-        probability = truth = None
+        probability = None
     side = (matrix, cost, cells("signal", math.nan), answer, check, "label" in found)
-    return AnswerSide(*side, None if probability is None else probability.astype(float), truth)
+    return AnswerSide(*side, None if probability is None else probability.astype(float))
 
 
-def play_round(
-    router: Orchestrator, row: RowAnswers, task: Task, attempts: int, *, combine: CombineRule = "vote"
-) -> float:
+def play_round(router: Orchestrator, row: RowAnswers, task: Task, attempts: int) -> float:
     """Play one round of a router; returns its reward, which it learns."""
     place = {name: index for index, name in enumerate(router.agents)}
     seen: tuple[Answer, ...] = ()
     while True:
-        decision = router.decide(task, seen=seen, attempts=attempts, combine=combine)
+        decision = router.decide(task, seen=seen, attempts=attempts)
         agent = place[decision.agent]
         if decision.action == "accept":
             break
         seen = (*seen, row.ask(agent, decision.id))
         if attempts == 1:
             break
-    reward = row.deliver(agent, decision.combined)
+    reward = row.deliver(agent)
     paid = seen[0].cost_usd if attempts == 1 else None
     router.observe(decision.id, Outcome.completed(reward, cost_usd=paid))
     return reward
@@ -168,7 +162,7 @@ _Rows = Floats
 _Entrant = Callable[[AnswerSide, Ints, int], _Rows]
 
 
-def _routed(weight: float, attempts: int, evaluated: Ints | None = None, *, combine: CombineRule = "vote") -> _Entrant:
+def _routed(weight: float, attempts: int, evaluated: Ints | None = None) -> _Entrant:
     """``auto``, after a warm start from the ``evaluated`` rows if there are any."""
 
     def play(side: AnswerSide, rows: Ints, seed: int) -> _Rows:
@@ -180,7 +174,7 @@ def _routed(weight: float, attempts: int, evaluated: Ints | None = None, *, comb
         for t, row in enumerate(rows.tolist()):
             shown = RowAnswers(side, row)
             features = () if side.matrix.features is None else tuple(side.matrix.features[row].tolist())
-            reward = play_round(router, shown, Task(features=features), attempts, combine=combine)
+            reward = play_round(router, shown, Task(features=features), attempts)
             found[t] = reward, shown.paid_usd, len(shown.asked)
         return found
 
@@ -261,8 +255,6 @@ def _entrants(side: AnswerSide, weight: float, attempts: int, evaluated: Ints) -
     found = {f"auto, {attempts} attempts": _routed(weight, attempts)}
     if len(evaluated):
         found[f"auto, {attempts}, warm start"] = _routed(weight, attempts, evaluated)
-    if side.probability is not None:
-        found[f"auto, {attempts}, barycenter"] = _routed(weight, attempts, combine="barycenter")
     found |= {
         "auto, 1 attempt": _routed(weight, 1),
         "best single (hindsight)": _best_single(weight),
