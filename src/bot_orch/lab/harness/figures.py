@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.lab.harness.typesetting import lettered
 
 #: Colour, line style and marker per method; any one of them is enough to tell lines apart.
 STYLES: dict[str, tuple[str, Any, str]] = {
@@ -87,18 +86,13 @@ def plot_hull(axis: Any, vertices: Sequence[tuple[float, float]]) -> None:
     )
 
 
-def save_figure(draw: Callable[[], Any], stem: Path, *, formulas: bool = False) -> Saved:
-    """Draw and write ``stem.png`` and ``stem.svg``; the same data gives the same bytes.
-
-    ``formulas`` sets Greek letters and indices in the labels; not for labels that hold names of a user.
-    """
+def save_figure(draw: Callable[[], Any], stem: Path) -> Saved:
+    """Draw and write ``stem.png`` and ``stem.svg``; the same data gives the same bytes."""
     matplotlib = _matplotlib()
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
     with matplotlib.rc_context(_RC):
         figure = draw()
-        for label in figure.findobj(matplotlib.text.Text) if formulas else ():
-            label.set_text(lettered(label.get_text()))
         figure.savefig(png, dpi=130, metadata={"Software": None})
         figure.savefig(svg, metadata={"Date": None, "Creator": None})
     return png, svg
@@ -107,7 +101,6 @@ def save_figure(draw: Callable[[], Any], stem: Path, *, formulas: bool = False) 
 def _matplotlib() -> Any:
     try:
         import matplotlib
-        import matplotlib.text
     except ImportError as error:
         raise MissingExtraError("drawing figures", "reproduce") from error
     return matplotlib

@@ -14,7 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from bot_orch._version import __version__
-from bot_orch.lab.harness.typesetting import typeset
 
 _LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy", "matplotlib": "matplotlib"}
 
@@ -76,12 +75,10 @@ def html_page(title: str, body: str, chapters: Sequence[Chapter] = ()) -> bytes:
     return page.encode()
 
 
-def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: bool = False) -> str:
+def figure_html(name: str, caption: str, paths: tuple[Path, Path]) -> str:
     """A figure from its PNG, in a box that scrolls on a narrow screen, with its caption.
 
     The caption's tooltip names the SVG.
-
-    ``formulas`` draws those in the caption; not for captions that hold names of a user.
     """
     alt, words = escape(caption), escape(caption, quote=False)
     png = paths[0].read_bytes()
@@ -91,7 +88,7 @@ def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: 
         f'<figure id="figure-{escape(name)}"><div class=scroll><img alt="{alt}" '
         f'width={width} height={height} src="data:image/png;base64,{data}"></div>'
         f'<figcaption title="figures/{escape(paths[1].name)}">'
-        f"{typeset(words) if formulas else words}</figcaption></figure>"
+        f"{words}</figcaption></figure>"
     )
 
 

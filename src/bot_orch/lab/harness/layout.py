@@ -9,7 +9,6 @@ from html import escape
 
 from bot_orch.lab.harness.frame import scroll_box
 from bot_orch.lab.harness.tables import ResultRow, TableView, agreement_words
-from bot_orch.lab.harness.typesetting import typeset
 
 #: What a row of metric ``verdict`` says, in words and as a shade.
 VERDICTS = {
@@ -44,20 +43,20 @@ def lay_out(view: TableView, rows: Sequence[ResultRow]) -> Laid:
     turned = len(across) > len(down) + 1
     if turned:  # a narrow table fits next to another one
         down, across = across, down
-    head = "".join(f"<th>{typeset(escape(name))}</th>" for name in across)
+    head = "".join(f"<th>{escape(name)}</th>" for name in across)
     lines = []
     for name in down:
         keys = [(column, name) if turned else (name, column) for column in across]
         line = "".join(_cell(cells.get(key), view.digits) for key in keys)
-        lines.append(f"<tr><th>{typeset(escape(name))}</th>{line}</tr>")
-    note = f"<p class=note>{typeset(view.note)}</p>" if view.note else ""
-    corner = typeset(escape(view.across if turned else view.down))
+        lines.append(f"<tr><th>{escape(name)}</th>{line}</tr>")
+    note = f"<p class=note>{view.note}</p>" if view.note else ""
+    corner = escape(view.across if turned else view.down)
     table = f"<table><tr><th>{corner}</th>{head}</tr>{''.join(lines)}</table>"
     shown = {(name, column) for name in down for column in across}
     seen = [row for key, row in cells.items() if (key[::-1] if turned else key) in shown]
     published = any(row.paper is not None and row.basis != "elsewhere" for row in seen)
     count = "".join(f"<p class=count>{words}.</p>" for words in agreement_words(seen))
-    html = f"<div><h4>{typeset(escape(view.title))}</h4>{note}{scroll_box(table)}</div>"
+    html = f"<div><h4>{escape(view.title)}</h4>{note}{scroll_box(table)}</div>"
     counted = html.removesuffix("</div>") + f"{count}</div>"
     return Laid(view.title, view.protocol, html, counted, lines=len(down), cells=len(shown), published=published)
 

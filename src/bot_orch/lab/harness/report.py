@@ -21,7 +21,6 @@ from bot_orch.lab.harness.figures import new_figure, save_figure
 from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page
 from bot_orch.lab.harness.layout import VERDICTS, Laid, lay_out
 from bot_orch.lab.harness.tables import Agreement, ResultRow, TableView, agreement, agreement_words
-from bot_orch.lab.harness.typesetting import lettered, typeset
 
 _TITLE = "BOT-Orch: the paper, reproduced"
 _PROTOCOLS = {
@@ -88,7 +87,7 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
     parts = [f'<h1 id="summary">{_TITLE}</h1>', _preview(facts), _answer(out, ordered), _summary(ordered, facts)]
     for name, members in chapters.items():
         ident = f"chapter-{name or 'more'}"
-        inside = [(section.experiment.id, lettered(_short(section.experiment.title))) for section in members]
+        inside = [(section.experiment.id, _short(section.experiment.title)) for section in members]
         entries.append(Chapter(ident, _CHAPTERS[name], inside))
         parts.append(f'<h2 id="{ident}">{_CHAPTERS[name]}</h2>')
         parts += [_section(section) for section in members]
@@ -125,13 +124,13 @@ def _answer(out: Path, sections: Sequence[Section]) -> str:
         return ""
     figure = ""
     if any(agreement(members).cells for members in groups.values()):
-        paths = save_figure(partial(_draw_answer, groups), out / "figures" / "answer", formulas=True)
+        paths = save_figure(partial(_draw_answer, groups), out / "figures" / "answer")
         caption = (
             "Every published number that was run: its z score by table. Grey: |z| below 2. Green: the published mean "
             "lies where a run with as many seeds would put it; orange: it does not. Hollow: no predictions."
         )
         figure = figure_html("answer", caption, paths)
-    return f"<p class=answer>{typeset(' '.join(said))}</p>{figure}"
+    return f"<p class=answer>{' '.join(said)}</p>{figure}"
 
 
 def _triage_answer(rows: Sequence[ResultRow]) -> list[str]:
@@ -232,14 +231,14 @@ def _summary(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
     others = []
     for section in sections:
         e = section.experiment
-        link = f'<a href="#{escape(e.id)}">{typeset(escape(e.title))}</a>'
+        link = f'<a href="#{escape(e.id)}">{escape(e.title)}</a>'
         judged, source = _agreement(section), escape(e.source) or _BEYOND
         if e.source or judged:
-            lines.append(f"<tr><td>{link}</td><td>{source}</td><td>{judged} <small>{typeset(e.why)}</small></td></tr>")
+            lines.append(f"<tr><td>{link}</td><td>{source}</td><td>{judged} <small>{e.why}</small></td></tr>")
         else:
             others.append(link)
     beyond = f"<p>Beyond the paper: {'; '.join(others)}.</p>" if others else ""
-    protocols = "".join(f"<li>{typeset(_PROTOCOLS[name])}</li>" for name in _used_protocols(sections))
+    protocols = "".join(f"<li>{_PROTOCOLS[name]}</li>" for name in _used_protocols(sections))
     return (
         "<div class=scroll><table class=summary><tr><th>Experiment</th><th>In the paper</th><th>Agreement</th></tr>"
         f"{''.join(lines)}</table></div>{beyond}"
@@ -270,7 +269,7 @@ def _agreement(section: Section) -> str:
 
 def _verdict(value: float, name: str) -> str:
     words, shade = VERDICTS.get(value, ("mixed", "mended"))
-    return f"{typeset(escape(name))}: <span class='chip {shade}'>{words}</span>"
+    return f"{escape(name)}: <span class='chip {shade}'>{words}</span>"
 
 
 def _used_protocols(sections: Sequence[Section]) -> list[str]:
@@ -281,10 +280,10 @@ def _used_protocols(sections: Sequence[Section]) -> list[str]:
 def _section(section: Section) -> str:
     e = section.experiment
     parts = [
-        f'<section id="{escape(e.id)}"><h3>{typeset(escape(e.title))}</h3>{_chips(section)}<p>{typeset(e.about)}</p>',
+        f'<section id="{escape(e.id)}"><h3>{escape(e.title)}</h3>{_chips(section)}<p>{e.about}</p>',
         *_notes(section),
     ]
-    figures = [figure_html(view.name, view.caption, paths, formulas=True) for view, paths in section.figures]
+    figures = [figure_html(view.name, view.caption, paths) for view, paths in section.figures]
     tables = [lay_out(view, section.rows) for view in section.tables]
     lead = 1 if e.source or not section.notes else 0
     shown = _shown(tables, told=bool(figures or section.notes))
@@ -301,7 +300,7 @@ def _extras(figures: Sequence[str], tables: Sequence[Laid], *, hints: Sequence[s
     counts = [_count(number, noun) for number, noun in ((len(figures), "figure"), (len(tables), "table")) if number]
     if not counts:
         return ""
-    told = "; ".join([*hints, *(typeset(escape(table.title)) for table in tables)])
+    told = "; ".join([*hints, *(escape(table.title) for table in tables)])
     return fold(f"More: {', '.join(counts)}", "".join(figures) + _grid(tables, named=True, counted=True), told)
 
 
@@ -320,11 +319,11 @@ def _notes(section: Section) -> list[str]:
     notes, tables = [], []
     for note in section.notes:
         if note.startswith("<details"):
-            tables.append(typeset(note))
+            tables.append(note)
             continue
         about = next((v for name, v in verdict.items() if note.startswith(f"<b>{name}: ")), None)
         marked = note.replace("<b>", f'<b class="{about[1]}">', 1) if about else note
-        notes.append(f"<li>{typeset(marked)}</li>")
+        notes.append(f"<li>{marked}</li>")
     limit = len(notes) if verdict or len(notes) <= _SHOWN_NOTES + 1 else _SHOWN_NOTES
     shown = [f"<ul class=notes>{''.join(notes[:limit])}</ul>"] if notes else []
     rest = notes[limit:]
@@ -350,7 +349,7 @@ def _grid(tables: Iterable[Laid], *, named: bool, counted: bool) -> str:
 
 def _names(section: Section, start: int) -> list[str]:
     """The first sentences of the captions of figures that are folded."""
-    return [typeset(escape(view.caption.split(". ")[0].rstrip("."))) for view, _ in section.figures[start:]]
+    return [escape(view.caption.split(". ")[0].rstrip(".")) for view, _ in section.figures[start:]]
 
 
 def _count(number: int, noun: str) -> str:

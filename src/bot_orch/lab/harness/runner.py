@@ -154,7 +154,7 @@ def draw_figures(params: Mapping[str, Any]) -> dict[str, Any]:
     out, experiment = Path(params["out"]), discover()[params["experiment"]]
     results = _results(experiment, Scale(**params["scale"]), read_log(out))
     for view in experiment.figures(results):
-        save_figure(view.draw, out / "figures" / view.name, formulas=True)
+        save_figure(view.draw, out / "figures" / view.name)
     return {}
 
 
