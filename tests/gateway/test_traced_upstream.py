@@ -8,6 +8,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from upstream import ID, MODEL, ROLE, chunk, completion, delta, drop, said, status
 
+from bot_orch.service.operations.tracing import ENDPOINT
+
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ASK = {"model": "auto", "messages": [{"role": "user", "content": "PROMPT"}], "temperature": 0.5}
 
@@ -62,7 +64,8 @@ def traced(serve, agent, upstream, collector, client, monkeypatch):
             upstream.script(name, *answer)
         lines = [agent(upstream.url(name), name) for name in names]
         monkeypatch.setenv("OTEL_SERVICE_NAME", "mine")
-        service = serve(*lines, after=f'traces: {{endpoint: "{collector.url}"}}')
+        monkeypatch.setenv(ENDPOINT, collector.url.removesuffix("/v1/traces"))
+        service = serve(*lines)
         use(client(service, default_headers={"traceparent": CALLER}))
         service.stop()  # sends what is left
         resource, spans = collector()

@@ -16,7 +16,7 @@ BASE = "version: 1\nagents: [{id: a, kind: simulated}, {id: b, kind: simulated}]
 @pytest.mark.parametrize(
     "text",
     [
-        BASE + "listen: {port: 1}\ndatabase: postgresql://other/db\naccess_log: x.log\nlog_level: debug\ntraces: {}\n",
+        BASE + "listen: {port: 1}\ndatabase: postgresql://other/db\naccess_log: x.log\nlog_level: debug\n",
         BASE + "listen: {host: 10.0.0.1}  # a remark\n",
         "version: 1\nagents: [{id: b, kind: simulated}, {id: a, kind: simulated}]\n",
     ],

@@ -79,7 +79,8 @@ def test_an_access_log_in_no_folder(file, capsys):
 def test_traces_without_the_extra(file, capsys, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("opentelemetry")] + ["opentelemetry"]:
         monkeypatch.setitem(sys.modules, name, None)
-    refused(capsys, file(AGENTS + "traces: {}\n"), part="config.traces", serves=False)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    refused(capsys, file(AGENTS), part="OTEL_EXPORTER_OTLP_ENDPOINT", serves=False)
 
 
 @pytest.mark.parametrize("ending", ["/chat/completions", "/responses/"])

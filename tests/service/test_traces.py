@@ -13,9 +13,9 @@ from service_running import BASE, until
 
 from bot_orch.errors import MissingExtraError
 from bot_orch.log.stores.open import open_log
-from bot_orch.service.config import AgentConfig, TracesConfig, parse_config
+from bot_orch.service.config import AgentConfig, parse_config
 from bot_orch.service.operations.conventions import ReplyFacts, target_of
-from bot_orch.service.operations.tracing import CURRENT, Traces, note_reply
+from bot_orch.service.operations.tracing import CURRENT, ENDPOINT, Traces, note_reply
 from bot_orch.service.server import make_server
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -29,12 +29,13 @@ def kept(monkeypatch):
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(otel, "get_tracer_provider", lambda: provider)
+    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
     return exporter.get_finished_spans
 
 
 @pytest.fixture
 def traced(start, kept):
-    return start(BASE + BAD + "traces: {{}}\n"), kept
+    return start(BASE + BAD), kept
 
 
 def ended(kept, count):
@@ -105,7 +106,7 @@ def test_refused_requests_end_their_span(traced):
 
 
 def test_what_an_upstream_says(kept):
-    trace = Traces(TracesConfig()).begin("/v1/chat/completions", {})
+    trace = Traces().begin("/v1/chat/completions", {})
     assert trace.headers()["traceparent"].startswith("00-")
     CURRENT.set(trace)
     try:
@@ -134,7 +135,7 @@ def test_what_an_upstream_says(kept):
 def test_without_the_extra_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(MissingExtraError, match="otel"):
-        Traces(TracesConfig())
+        Traces()
 
 
 def test_off_by_default(service):
@@ -192,7 +193,7 @@ def test_provider_and_server(kind, settings, provider):
 
 def test_all_routers_share_one_exporter_and_each_knows_its_agents(start, kept):
     more = "routers: {{other: {{agents: [{{id: quick, kind: python, path: 'answering:echoed'}}]}}}}\n"
-    service = start(BASE + "traces: {{}}\n" + more)
+    service = start(BASE + more)
     until(lambda: all(each.loaded for each in service.runtime.peers.values()))
     assert len({id(each.traces) for each in service.runtime.peers.values()}) == 1
     assert service.post("/v1/chat/completions", {**CHAT, "model": "auto:other"}).status == 200
@@ -205,7 +206,7 @@ def test_an_exporter_that_fails_does_not_keep_the_service_from_stopping(kept):
     def fail():
         raise OSError("no")
 
-    traces = Traces(TracesConfig())
+    traces = Traces()
     traces._own = SimpleNamespace(shutdown=fail)
     traces.close()
     assert traces._own is None
@@ -213,7 +214,8 @@ def test_an_exporter_that_fails_does_not_keep_the_service_from_stopping(kept):
 
 def test_a_start_without_the_extra_leaves_the_log_free(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    text = BASE.format(database=tmp_path / "log.sqlite", port=0) + "traces: {}\n"
+    text = BASE.format(database=tmp_path / "log.sqlite", port=0)
+    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
     runtime = make_server(parse_config(text)).config.app.state.runtime
     with pytest.raises(MissingExtraError):
         runtime.open()

@@ -43,7 +43,6 @@ FIXED = (
     "retention",
     "cluster",
     "access_log",
-    "traces",
 )  # read once, at the start
 _LIVE = ("agents", "router", "judges", "audit", "passthrough", "tokens", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is usually the same for all routers

@@ -30,7 +30,7 @@ from bot_orch.service.config import Config, TokenLimitsConfig
 from bot_orch.service.judges.registry import NO_SIGNAL, SIGNALS, lacks_signal
 from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.objective import baseline_of
-from bot_orch.service.operations.tracing import Traces, note_attempt
+from bot_orch.service.operations.tracing import Traces, note_attempt, traces_wanted
 from bot_orch.service.operations.usage import RouterUsage, TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
@@ -191,9 +191,9 @@ class Runtime:
 
     def open_reports(self) -> None:
         """Open traces and the access log."""
-        if self.traces is None and self.config.traces is not None:
+        if self.traces is None and traces_wanted():
             shared = (each.traces for each in self.peers.values() if each.traces is not None)
-            self.traces = next(shared, None) or Traces(self.config.traces)  # first: it may lack its extra
+            self.traces = next(shared, None) or Traces()  # first: it may lack its extra
         if self.access is None and self.config.access_log is not None:
             self.access = AccessLog(self.config.access_log)
 

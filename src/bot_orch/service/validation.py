@@ -30,7 +30,7 @@ from bot_orch.service.objective import (
     wanted_guarantee,
     wanted_weights,
 )
-from bot_orch.service.operations.tracing import check_traces
+from bot_orch.service.operations.tracing import ENDPOINT, check_traces, traces_wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ def _setting_findings(config: Config) -> Iterator[CheckFinding]:
         check_exposed(config)
     except InvalidInputError as error:
         yield CheckFinding("listen", "failed", f"{error.field} {error.problem}", error.remedy)
-    if config.traces is not None:
+    if traces_wanted():
         try:
-            check_traces(config.traces)
+            check_traces()
         except MissingExtraError as error:
             problem, _, remedy = str(error).partition("; ")
-            yield CheckFinding("traces", "failed", problem, remedy or "remove config.traces")
+            yield CheckFinding("traces", "failed", problem, remedy or f"unset {ENDPOINT}")
     if config.access_log is not None and (problem := _unwritable(Path(config.access_log))):
         detail = f"config.access_log: {config.access_log} {problem}"
         yield CheckFinding("access log", "failed", detail, "name a file in a folder that exists")

@@ -37,6 +37,7 @@ from bot_orch.service.cluster.wire import (
     Stop,
 )
 from bot_orch.service.config import AgentConfig, Config
+from bot_orch.service.operations.tracing import traces_wanted
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.midstream import PartialAnswer
 from bot_orch.service.routing.rounds import AnswerFrame
@@ -53,7 +54,7 @@ def carries(config: Config) -> bool:
 
     Not if the owner traces its calls, nor if people answer, at the owner.
     """
-    return config.traces is None and all(each.kind != "human" for each in config.agents)
+    return not traces_wanted() and all(each.kind != "human" for each in config.agents)
 
 
 def sees_text(config: Config) -> bool:

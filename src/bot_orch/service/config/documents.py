@@ -25,7 +25,6 @@ LOCAL = (
     "database",
     "access_log",
     "log_level",
-    "traces",
     "retention.archive",
     "cluster.address",
     "cluster.port",

@@ -45,6 +45,7 @@ _INSTEAD = {
     "tenants": "remove it; run one service for each application, each with its own file and log",
     "tokens.tenant": "remove it; run one service for each application, each with its own file and log",
     "router.sticky_by": "remove it; with sticky_s a conversation stays, or the session that a request names",
+    "traces": "remove it; set the environment variable OTEL_EXPORTER_OTLP_ENDPOINT",
     "webhooks": "remove it; load deploy/helm/bot-orch/alerts.yaml in Prometheus, and let Alertmanager notify",
 }
 

@@ -36,7 +36,6 @@ __all__ = [
     "SubjectToConfig",
     "TokenConfig",
     "TokenLimitsConfig",
-    "TracesConfig",
 ]
 
 Scope = Literal["decide", "feedback", "queue", "metrics", "admin"]
@@ -402,14 +401,6 @@ class RetentionConfig(_Part, frozen=True, kw_only=True):
     archive: Annotated[str | None, _is("The folder of those files.")] = None
 
 
-class TracesConfig(_Part, frozen=True, kw_only=True):
-    """OpenTelemetry traces."""
-
-    endpoint: Annotated[
-        str | None, _is("URL of a collector (OTLP over HTTP); without it the process's own provider is used.")
-    ] = None
-
-
 class RouterPartConfig(_Part, frozen=True, kw_only=True):
     """A further router of the service; without ``judges`` it has those on top of the file, with their ``audit``."""
 
@@ -463,7 +454,6 @@ class Config(_Part, frozen=True, kw_only=True):
         _is("A file of prices (CSV, or LiteLLM's JSON), next to this one, before the shipped table."),
     ] = None
     access_log: Annotated[str | None, _is("A file for the access log, next to this one.")] = None
-    traces: Annotated[TracesConfig | None, _is("OpenTelemetry.")] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], _is("`debug`, `info`, `warning` or `error`.")
     ] = "info"

@@ -1,7 +1,7 @@
 """OpenTelemetry traces by the semantic conventions for generative AI: a span per round, a child span per attempt.
 
-Attributes are names, ids, numbers and endings; prompts and answers are never written. Without ``traces`` in the
-configuration nothing is imported and a request costs one comparison more.
+Attributes are names, ids, numbers and endings; prompts and answers are never written. Without :data:`ENDPOINT` in
+the environment nothing is imported and a request costs one comparison more.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from bot_orch.agents.base import Attempt
 from bot_orch.agents.endings import Ending
 from bot_orch.core.events import DecisionMade
 from bot_orch.errors import MissingExtraError
-from bot_orch.service.config import AgentConfig, TracesConfig
+from bot_orch.service.config import AgentConfig
 from bot_orch.service.operations.conventions import AgentTarget, ReplyFacts, request_attributes, target_of
 from bot_orch.types import TERMS
 
 _log = logging.getLogger("bot_orch.traces")
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""The variable with the URL of a collector (OTLP over HTTP); without it nothing is traced."""
+
 _OPERATIONS = {"/v1/tasks": "invoke_agent"}
 _PASSED_ON = ("traceparent", "tracestate")
 _DECISION = "bot_orch.decision.id"
@@ -33,23 +36,19 @@ class Traces:
 
     Parameters
     ----------
-    settings
-        Where to.
     provider
-        A tracer provider of one's own; by default one is made that exports to ``settings.endpoint``, or the process's
-        global one is used if there is no endpoint.
+        A tracer provider; by default that of the process, or one that exports to :data:`ENDPOINT` if it has none.
     """
 
-    def __init__(self, settings: TracesConfig, provider: Any = None) -> None:
-        try:
-            from opentelemetry import trace
-            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    def __init__(self, provider: Any = None) -> None:
+        check_traces()
+        from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-            self._own = _exporting(settings) if provider is None and settings.endpoint is not None else None
-        except ImportError as error:
-            raise MissingExtraError("config.traces", "otel") from error
+        known = provider or trace.get_tracer_provider()
+        self._own = _exporting() if isinstance(known, trace.ProxyTracerProvider) else None
         self.api, self.context = trace, TraceContextTextMapPropagator()
-        chosen = provider or self._own or trace.get_tracer_provider()
+        chosen = self._own or known
         self.tracer = chosen.get_tracer("bot_orch", __version__)
         self._targets: dict[str, dict[str, AgentTarget]] = {}
 
@@ -228,19 +227,21 @@ def note_reply(raw: bytes | None) -> None:
         trace.reply(raw)
 
 
-def check_traces(settings: TracesConfig) -> None:
-    """Refuse settings for which an extra is missing."""
+def traces_wanted() -> bool:
+    """Whether the environment names a collector."""
+    return bool(os.environ.get(ENDPOINT))
+
+
+def check_traces() -> None:
+    """Refuse to trace without the extra."""
     try:
-        import opentelemetry.trace
-
-        if settings.endpoint is not None:
-            import opentelemetry.exporter.otlp.proto.http.trace_exporter
-            import opentelemetry.sdk.trace.export  # noqa: F401
+        import opentelemetry.exporter.otlp.proto.http.trace_exporter
+        import opentelemetry.sdk.trace.export  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("config.traces", "otel") from error
+        raise MissingExtraError(f"the variable {ENDPOINT}", "otel") from error
 
 
-def _exporting(settings: TracesConfig) -> Any:
+def _exporting() -> Any:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -248,5 +249,5 @@ def _exporting(settings: TracesConfig) -> Any:
 
     name = os.environ.get("OTEL_SERVICE_NAME", "bot-orch")
     provider = TracerProvider(resource=Resource.create({"service.name": name}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.endpoint)))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
