@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from bot_orch.service.config import Config
 from bot_orch.service.server import make_server, one_reason
@@ -24,14 +23,6 @@ CHATS = (
 _CHAT_S = 180.0
 _REWARD_S = 5.0
 _WIDTH = 60
-
-
-class _Answered(NamedTuple):
-    """What the headers of an answer say: its decision, its dollars, and those of the baseline; NaN if unknown."""
-
-    decision: str = ""
-    usd: float = math.nan
-    baseline_usd: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +58,7 @@ async def _run(wanted: Try) -> int:
             return 3
     url = f"http://{wanted.config.listen.host}:{server.servers[0].sockets[0].getsockname()[1]}"
     try:
-        failures, answers = await _chats(url, wanted)
-        wanted.say(_saved(answers, server.config.app.state.runtime.baseline, wanted.file))
+        failures = await _chats(url, wanted)
         _tell(url, wanted)
         if not wanted.once:
             if wanted.browser and _has_browser():
@@ -98,21 +88,18 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-async def _chats(url: str, wanted: Try) -> tuple[int, list[_Answered]]:
-    """Send the chats one after another; returns the number of failures, and what was answered."""
+async def _chats(url: str, wanted: Try) -> int:
+    """Send the chats one after another; returns the number of failures."""
     import aiohttp
 
     say, failures, learned = wanted.say, 0, 0
-    answers: list[_Answered] = []
     at_once = not wanted.config.judges
     async with aiohttp.ClientSession(url, timeout=aiohttp.ClientTimeout(total=_CHAT_S)) as session:
         for number, text in enumerate(CHATS, 1):
             say(f'{number}. "{text}"')
             try:
-                answered, problem = await _chat(session, text, say)
-                decision = answered.decision
+                decision, problem = await _chat(session, text, say)
                 reward = await _reward(session, decision, wait_s=_REWARD_S if at_once else 0.0) if decision else None
-                answers.append(answered)
             except (aiohttp.ClientError, TimeoutError) as error:  # as after Ctrl-C
                 decision, reward, problem = "", None, f"no answer ({type(error).__name__})"
             if problem:
@@ -122,34 +109,21 @@ async def _chats(url: str, wanted: Try) -> tuple[int, list[_Answered]]:
                 learned += reward is not None
                 say(f"   decision {decision}, {'no reward yet' if reward is None else f'reward {reward:.2f}'}")
     say(f"chats: {len(CHATS)}, failed: {failures}, learned from: {learned}")
-    return failures, answers
+    return failures
 
 
-def _saved(answers: Sequence[_Answered], baseline: str | None, file: str) -> str:
-    """Dollars of the chats, and of as many tokens with the baseline; quality is for the savings of a longer log."""
-    if baseline is None:
-        return f"saved so far: unknown, the agents need prices; fill in those of your price list in {file}"
-    known = [each for each in answers if math.isfinite(each.usd + each.baseline_usd)]
-    usd, other = sum(each.usd for each in known), sum(each.baseline_usd for each in known)
-    return (
-        f"saved so far: ${other - usd:.4f} of the ${other:.4f} that {baseline} asks for as many tokens; "
-        "the dashboard compares quality, too, once chance has compared enough"
-    )
-
-
-async def _chat(session: Any, text: str, say: Callable[[str], None]) -> tuple[_Answered, str]:
-    """Send one chat; returns what its headers say, and the error."""
+async def _chat(session: Any, text: str, say: Callable[[str], None]) -> tuple[str, str]:
+    """Send one chat; returns the id of its decision, and the error."""
     body = {"model": "auto", "messages": [{"role": "user", "content": text}]}
     async with session.post("/v1/chat/completions", json=body) as response:
         document, headers = await response.json(), response.headers
-    usd, baseline_usd = (float(headers.get(f"x-bot-orch-{each}-usd", "nan")) for each in ("cost", "baseline"))
-    answered = _Answered(headers.get("x-bot-orch-decision-id", ""), usd, baseline_usd)
+    decision = headers.get("x-bot-orch-decision-id", "")
     if response.status != 200:
-        return answered, str(document["error"]["message"])
+        return decision, str(document["error"]["message"])
     answer = document["choices"][0]["message"].get("content") or ""
     propensity = float(headers["x-bot-orch-propensity"])
     say(f"   {headers['x-bot-orch-agent']} (propensity {propensity:.2f}): {_short(answer)}")
-    return answered, ""
+    return decision, ""
 
 
 async def _reward(session: Any, decision: str, *, wait_s: float) -> float | None:
