@@ -160,7 +160,7 @@ class ObserveConfig(_Part, frozen=True, kw_only=True):
 class RouterConfig(_Part, frozen=True, kw_only=True):
     """How agents are chosen and how outcomes count."""
 
-    policy: Annotated[str, _is("The policy (`bot-orch sweep --list`).")] = "auto"
+    policy: Annotated[str, _is("The policy, by its name in `bot_orch.available_policies()`.")] = "auto"
     settings: Annotated[dict[str, Any], _is("Settings of the policy.")] = {}
     lambda_: Annotated[
         float | Literal["auto"], _is("Weight of the distance: a number, or `auto`, a dual variable.")
