@@ -158,13 +158,6 @@ def test_a_unit_that_kills_every_worker_is_named(connected, monkeypatch):
         list(engines_ray.run_ray(jobs("deadly", 1), 1, connected))
 
 
-def test_errors_come_back_as_they_are(connected):
-    with pytest.raises(BotOrchError, match="^value: is bad; pass another$"):
-        list(engines_ray.run_ray(jobs("refused", 1), 1, connected))
-    with pytest.raises(ZeroDivisionError, match="not ours"):
-        list(engines_ray.run_ray(jobs("broken", 1), 1, connected))
-
-
 def _experiment(monkeypatch, notes, *, count, sleep_s):
     """Known to workers by the function it runs."""
 
@@ -208,15 +201,3 @@ def _remove(machines, node, notes, struck):
                     psutil.Process(process).kill()
             return
         time.sleep(0.02)
-
-
-def test_the_arena_gives_the_same_bytes(connected, tmp_path):
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    rewards = (rng.random((60, 3)) < [0.2, 0.5, 0.8]).astype(float)
-    np.savez(tmp_path / "toy.npz", reward=rewards, features=rng.normal(size=(60, 2)))
-    words = ["arena", str(tmp_path / "toy.npz"), "--policies", "ucb1", "linucb", "--seeds", "2", "--quiet"]
-    assert main([*words, "--jobs", "1", "--out", str(tmp_path / "local")]) == 0
-    assert main([*words, "--engine", "ray", "--address", connected, "--out", str(tmp_path / "ray")]) == 0
-    assert (tmp_path / "local/arena.csv").read_bytes() == (tmp_path / "ray/arena.csv").read_bytes()

@@ -4,8 +4,6 @@ import os
 import time
 from pathlib import Path
 
-from bot_orch.errors import InvalidInputError
-
 
 def where(params):
     """Which node and process ran it; waits until units have begun on as many nodes as there should be."""
@@ -58,13 +56,3 @@ def _node():
 def deadly(params):
     """Kill the worker, every time."""
     os.kill(os.getpid(), 9)
-
-
-def refused(params):
-    """Raise one of our errors."""
-    raise InvalidInputError("value", "is bad", "pass another")
-
-
-def broken(params):
-    """Raise somebody else's error."""
-    raise ZeroDivisionError("not ours")

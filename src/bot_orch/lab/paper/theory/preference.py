@@ -97,7 +97,7 @@ def _claim(name: str, parts: Mapping[float, Payload]) -> TheoremClaim:
     mean = {gap: _mean_and_error(p["mean_probability"]) for gap, p in parts.items()}
     told = "; ".join(
         f"gap {gap:g}: in {rounds[gap]:.0%} of the rounds, on average over the rounds in {runs[gap]:.0%} of the runs, "
-        f"mean {mean[gap][0]:.3f} +- {mean[gap][1]:.3f}"
+        f"mean {mean[gap][0]:.3f} ± {mean[gap][1]:.3f}"
         for gap in parts
     )
     return TheoremClaim(
