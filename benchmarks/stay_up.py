@@ -42,7 +42,7 @@ from tcp_proxy import HEALTHY, LinkFault, TcpProxy
 
 PORT = 18_320
 RTT_S = 0.005
-NO_SNAPSHOTS = "limits: {snapshot_every: 1000000000, snapshot_tail_s: 1000000}\n"
+NO_SNAPSHOTS = "limits: {snapshot_every: 1000000000}\n"
 KEYED = """
 local number = 0
 local start = tostring(os.time())

@@ -188,9 +188,7 @@ def test_survival_learns_from_measured_times(endpoint, serve, agent, client):
 
 def test_large_requests_are_passed_on(endpoint, serve, agent, tmp_path, client):
     url = endpoint.script(GOOD)
-    text = "version: 1\ndatabase: ':memory:'\nlisten: {port: 0}\nlimits: {body_bytes: 5000000}\nagents:\n  - " + agent(
-        url, limits="total_s: 60"
-    )
+    text = "version: 1\ndatabase: ':memory:'\nlisten: {port: 0}\nagents:\n  - " + agent(url, limits="timeout_s: 60")
     service = Running(parse_config(text))
     try:
         image = "data:image/png;base64," + "A" * 3_000_000

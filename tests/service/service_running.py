@@ -16,6 +16,7 @@ import uvicorn.server
 
 from bot_orch.agents import Retry, make_agent
 from bot_orch.service import build
+from bot_orch.service.config import LimitsConfig
 from bot_orch.service.server import make_server
 
 BASE = """
@@ -44,6 +45,12 @@ class _Asyncio:
 
 
 uvicorn.server.asyncio = _Asyncio()  # hundreds of tests start a server
+
+
+def service_limits(monkeypatch, **values):
+    """Limits of the service that no file can set."""
+    for name, value in values.items():
+        monkeypatch.setattr(LimitsConfig, name, value)
 
 
 def agent_limits(monkeypatch, text):

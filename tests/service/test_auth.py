@@ -5,7 +5,7 @@ import logging
 
 import msgspec
 import pytest
-from service_running import BASE
+from service_running import BASE, service_limits
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.api.routes import ROUTES
@@ -16,7 +16,6 @@ from bot_orch.service.web.auth import Gate, is_loopback
 TOKENS = {scope: f"secret-token-of-{scope}" for scope in SCOPES}
 SECURED = (
     BASE
-    + "limits: {{failed_logins: 0}}\n"
     + "tokens:\n"
     + "".join(
         f"  - {{{{name: {scope}, scopes: [{scope}], "
@@ -29,6 +28,13 @@ SECURED = (
     )
 )
 ENVIRONMENT = {f"TOKEN_{scope.upper()}": token for scope, token in TOKENS.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def any_number_of_logins():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        service_limits(monkeypatch, failed_logins=0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -230,9 +236,9 @@ def test_a_refused_sign_in_leaves_a_line(start, refusals):
     assert [line["route"] for line in refusals] == ["/login"] and "guess-guess" not in repr(refusals)
 
 
-def test_an_address_that_guesses_must_wait_and_callers_in_use_go_on(start, refusals):
-    text = SECURED.replace("failed_logins: 0", "failed_logins: 5")
-    service = start(text, environment=ENVIRONMENT)
+def test_an_address_that_guesses_must_wait_and_callers_in_use_go_on(start, refusals, monkeypatch):
+    service_limits(monkeypatch, failed_logins=5)
+    service = start(SECURED, environment=ENVIRONMENT)
     known, other = ({"Authorization": f"Bearer {TOKENS[scope]}"} for scope in ("decide", "admin"))
     assert service.get("/v1/models", headers=known).status == 200
     guesses = [service.get("/v1/models", headers={"Authorization": f"Bearer guess-{n}"}) for n in range(8)]

@@ -1,6 +1,7 @@
 """Bodies: how many values they may hold, how long they may take to arrive, how many bytes all have together."""
 
 import asyncio
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -51,7 +52,7 @@ def arriving(pieces, pause_s=0.0):
 
 
 def test_room_for_bodies_is_limited_and_given_back():
-    room = BodyRoom(LimitsConfig(body_bytes=50))
+    room = BodyRoom(SimpleNamespace(body_bytes=50))
 
     async def run(size):
         return await read_body({}, arriving([b"x" * 100] * (size // 100)), LIMITS, most=5000, room=room)
@@ -65,7 +66,7 @@ def test_room_for_bodies_is_limited_and_given_back():
 
 
 def test_time_to_arrive_grows_with_what_has_arrived():
-    limits = LimitsConfig(client_timeout_s=0.2)
+    limits = SimpleNamespace(client_timeout_s=0.2, body_bytes=LIMITS.body_bytes)
 
     async def run(piece):
         return await read_body({}, arriving([piece] * 8, 0.05), limits, most=MEGABYTE, room=BodyRoom(limits))

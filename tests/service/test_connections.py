@@ -9,14 +9,20 @@ import threading
 import time
 
 import pytest
-from service_running import BASE, PATIENCE_S, until
+from service_running import BASE, PATIENCE_S, service_limits, until
 
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.web.connections import Connections, most_connections
 
 LINE = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
 GET = LINE + b"\r\n"
-QUICK = BASE + "limits: {{client_timeout_s: 0.3, idle_s: 1}}\n"
+
+
+@pytest.fixture
+def service(start, monkeypatch):
+    """A service with little patience for its clients."""
+    service_limits(monkeypatch, client_timeout_s=0.3, idle_s=1)
+    return start()
 
 
 @pytest.fixture
@@ -67,15 +73,13 @@ def open_ones(service):
         (b"POST /health/live HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 405"),
     ],
 )
-def test_a_client_that_stops_in_the_middle_is_let_go(start, connect, said, status):
-    service = start(QUICK)
+def test_a_client_that_stops_in_the_middle_is_let_go(service, connect, said, status):
     s = connect(service, said)
     assert rest(s).startswith(status)
     until(lambda: open_ones(service) == 0)
 
 
-def test_bytes_one_by_one_do_not_prolong_the_time(start, connect):
-    service = start(QUICK)
+def test_bytes_one_by_one_do_not_prolong_the_time(service, connect):
     s, begun = connect(service, b"GET /"), time.monotonic()
     with contextlib.suppress(OSError):
         while time.monotonic() - begun < PATIENCE_S:
@@ -89,9 +93,8 @@ def test_bytes_one_by_one_do_not_prolong_the_time(start, connect):
     assert time.monotonic() - begun < 10
 
 
-def test_a_body_that_nobody_reads_does_not_hold_a_connection(start, connect):
+def test_a_body_that_nobody_reads_does_not_hold_a_connection(service, connect):
     """The answer is complete before the body is: 401, 404, 405."""
-    service = start(QUICK)
     s = connect(service, b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
     begun = time.monotonic()
     with contextlib.suppress(OSError):
@@ -102,8 +105,7 @@ def test_a_body_that_nobody_reads_does_not_hold_a_connection(start, connect):
     until(lambda: open_ones(service) == 0)
 
 
-def test_a_client_that_does_not_read_is_let_go(start, connect):
-    service = start(QUICK)
+def test_a_client_that_does_not_read_is_let_go(service, connect):
     s = connect(service)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     with contextlib.suppress(OSError):
@@ -114,8 +116,9 @@ def test_a_client_that_does_not_read_is_let_go(start, connect):
     assert service.get("/health/live").status == 200
 
 
-def test_the_one_that_waits_longest_makes_room(start, connect):
-    service = start(BASE + "limits: {{connections: 20}}\n")
+def test_the_one_that_waits_longest_makes_room(start, connect, monkeypatch):
+    service_limits(monkeypatch, connections=20)
+    service = start(BASE)
     idle = [connect(service) for _ in range(20)]
     until(lambda: open_ones(service) == 20)
     assert answered(idle[0]), "now it has waited least"
@@ -136,8 +139,9 @@ def rest_of_closed(s):
         return True
 
 
-def test_if_all_are_at_work_a_new_one_gets_503_and_when_to_come_back(start, connect):
-    service = start(BASE.replace("median_s: 0.0", "median_s: 30.0") + "limits: {{connections: 10}}\n")
+def test_if_all_are_at_work_a_new_one_gets_503_and_when_to_come_back(start, connect, monkeypatch):
+    service_limits(monkeypatch, connections=10)
+    service = start(BASE.replace("median_s: 0.0", "median_s: 30.0"))
     chat = json.dumps({"model": "auto", "messages": [{"role": "user", "content": "x"}]}).encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(chat)
     for _ in range(10):
@@ -147,8 +151,9 @@ def test_if_all_are_at_work_a_new_one_gets_503_and_when_to_come_back(start, conn
     assert said.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in said and b"too_many_connections" in said
 
 
-def test_slow_clients_by_the_hundreds_do_not_hold_up_others(start, connect):
-    service = start(BASE + "limits: {{connections: 400, client_timeout_s: 30}}\n")
+def test_slow_clients_by_the_hundreds_do_not_hold_up_others(start, connect, monkeypatch):
+    service_limits(monkeypatch, connections=400, client_timeout_s=30)
+    service = start(BASE)
     slow = [connect(service, LINE) for _ in range(600)]
     until(lambda: open_ones(service) <= 401)
     begun = time.perf_counter()
@@ -240,7 +245,8 @@ def test_the_one_that_has_waited_longest_is_closed_for_a_new_one(monkeypatch):
             self.closed = True
 
     monkeypatch.setattr(Connections, "_sweep", lambda _: None)
-    all_, (a, b, c) = Connections(LimitsConfig(connections=2), None), (One(), One(), One())
+    service_limits(monkeypatch, connections=2)
+    all_, (a, b, c) = Connections(LimitsConfig(), None), (One(), One(), One())
     assert all_.enter(a) and all_.enter(b)
     all_.works(a)
     assert all_.enter(c) and b.closed and not a.closed and len(all_) == 2

@@ -6,7 +6,7 @@ import socket
 import tracemalloc
 
 import pytest
-from service_running import BASE, PATIENCE_S
+from service_running import BASE, PATIENCE_S, service_limits
 
 BAD = {
     "nan": b'{"task": {"features": [NaN]}}',
@@ -69,8 +69,9 @@ def test_large_chunked_bodies_are_cut_off(service):
         assert said.startswith(b"HTTP/1.1 413")
 
 
-def test_slow_bodies_time_out(start):
-    service = start(BASE + "limits: {{client_timeout_s: 0.2}}\n")
+def test_slow_bodies_time_out(start, monkeypatch):
+    service_limits(monkeypatch, client_timeout_s=0.2)
+    service = start(BASE)
     with socket.create_connection(("127.0.0.1", service.port), PATIENCE_S) as s:
         s.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
         assert s.recv(100).startswith(b"HTTP/1.1 408")

@@ -4,7 +4,7 @@ import socket
 import sqlite3
 
 import pytest
-from service_running import BASE, PATIENCE_S, Running, until
+from service_running import BASE, PATIENCE_S, Running, service_limits, until
 from starlette.routing import Route
 
 from bot_orch.log.stores.memory import MemoryLog
@@ -55,8 +55,9 @@ def test_large_bodies(service, path):
 
 
 @pytest.mark.parametrize("path", [API, PAGE])
-def test_slow_bodies(start, path):
-    service = start(BASE + "limits: {{client_timeout_s: 0.1}}\n")
+def test_slow_bodies(start, path, monkeypatch):
+    service_limits(monkeypatch, client_timeout_s=0.1)
+    service = start(BASE)
     head, body = said(service, post(path, 10, b"{"))
     assert head.startswith(b"http/1.1 408") and b"connection: close" in head and b"did not arrive in time" in body
     looks_right(path, head, body)

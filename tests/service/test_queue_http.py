@@ -16,7 +16,7 @@ from bot_orch.service.config import parse_config
 from bot_orch.service.queue.tickets import LEASE_S, REF, fold_queue
 
 PEOPLE = BASE + "  - {{id: person, kind: human, timeout_s: 600}}\n"
-IMPATIENT = PEOPLE.replace("answer_within_s: 600", "answer_within_s: 0.4")
+IMPATIENT = PEOPLE.replace("timeout_s: 600", "timeout_s: 0.4")
 
 
 def begin(start, text=PEOPLE, **options):

@@ -70,7 +70,7 @@ def test_control_a_setting_without_a_description_is_found():
         ("router: {policy: bot, settings: {eta: x}}", "eta: is of type str; pass a number or a schedule"),
         ("router: {alignment: {geometry: {name: labels, label: 3}}}", "geometry.label: is not a setting of labels"),
         ("database: mysql://host/name", "config.database: has the scheme 'mysql'"),
-        ("limits: {connections: 0}", "config.limits.connections: expected `int` >= 1"),
+        ("limits: {snapshot_every: 0}", "config.limits.snapshot_every: expected `int` >= 1"),
     ],
 )
 def test_mistakes_are_found_before_anything_starts(setting, message):

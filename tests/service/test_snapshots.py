@@ -5,7 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from service_running import BASE, PATIENCE_S
+from service_running import BASE, PATIENCE_S, service_limits
 from test_storage import FailingLog, wait_ready
 
 from bot_orch.core.events import FeedbackGiven, TaskRecord
@@ -204,8 +204,9 @@ def test_a_snapshot_is_due_before_the_tail_is_long_if_it_is_cheap(ledger, saved_
     assert snapshot_due(ledger, saved_seq, every=1000, tail_s=1.0, cost_s=ledger.cost_s) is due
 
 
-def test_slow_events_are_saved_early(start):
-    service = start(BASE + "limits: {{snapshot_tail_s: 0.001}}\n", log=(log := Folds()))
+def test_slow_events_are_saved_early(start, monkeypatch):
+    service_limits(monkeypatch, snapshot_tail_s=0.001)
+    service = start(BASE, log=(log := Folds()))
     for _ in range(20):
         service.post("/v1/decisions")
 

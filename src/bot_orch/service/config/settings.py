@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from bot_orch.agents.capabilities import Interface, Prefill
 from bot_orch.errors import MissingExtraError
@@ -351,39 +351,22 @@ class AuditConfig(_Part, frozen=True, kw_only=True):
 
 
 class LimitsConfig(_Part, frozen=True, kw_only=True):
-    """Limits on requests and connections, and on what the service keeps in memory."""
+    """When snapshots are written, and how long a stop may take; limits on requests and connections are fixed."""
 
-    client_timeout_s: Annotated[
-        float,
-        _is(
-            "Seconds that a client has for a head, for a body (one more for each 100 kB; 408) and for reading"
-            " an answer.",
-            1e-3,
-        ),
-    ] = 15.0
-    idle_s: Annotated[float, _is("Seconds between requests of a connection.", 0)] = 30.0
-    connections: Annotated[
-        int,
-        _is(
-            "Open connections; beyond, the one that has waited longest for a request is closed, and if none "
-            "waits a new one gets 503.",
-            1,
-            1_000_000,
-        ),
-    ] = 10_000
-    failed_logins: Annotated[
-        int, _is("Unknown tokens per address and minute before it must wait (429); 0 for any number.", 0, 1_000_000)
-    ] = 20
-    body_bytes: Annotated[
-        int,
-        _is(
-            "Bytes of a chat's body, which may hold images; other bodies have a megabyte at most (413), all "
-            "together 20 times this (503).",
-            1,
-        ),
-    ] = 20_000_000
+    client_timeout_s: ClassVar[float] = 15.0
+    """Seconds that a client has for a head, for a body (one more for each 100 kB; 408) and for reading an answer."""
+    idle_s: ClassVar[float] = 30.0
+    """Seconds between requests of a connection."""
+    connections: ClassVar[int] = 10_000
+    """Open connections; beyond, the one that waits longest is closed, and if none waits a new one gets 503."""
+    failed_logins: ClassVar[int] = 20
+    """Unknown tokens per address and minute before it must wait (429); 0 for any number."""
+    body_bytes: ClassVar[int] = 20_000_000
+    """Bytes of a chat's body; other bodies have a megabyte at most (413), all together 20 times this (503)."""
+    snapshot_tail_s: ClassVar[float] = 1.0
+    """Seconds that folding events since the last snapshot may take."""
+
     snapshot_every: Annotated[int, _is("Events between snapshots, at most.", 1)] = 20_000
-    snapshot_tail_s: Annotated[float, _is("Seconds that folding events since the last snapshot may take.", 1e-3)] = 1.0
     grace_s: Annotated[
         float,
         _is(

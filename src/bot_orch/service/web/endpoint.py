@@ -192,7 +192,7 @@ class RouteSpec:
     query
         Names of parameters behind the path, for the OpenAPI document; all are optional.
     large
-        Whether bodies may hold images: ``limits.body_bytes`` counts, not a megabyte.
+        Whether bodies may hold images: 20 MB, not a megabyte.
     face
         Makes the face for a type of body: API or page.
     everywhere

@@ -92,7 +92,7 @@ async def read_body(
                 body += _part(message)
     except TimeoutError:
         room.give_back(taken)
-        said = "the body did not arrive in time; send it faster, or raise limits.client_timeout_s"
+        said = "the body did not arrive in time; send it faster"
         raise Problem(408, "slow_body", said, headers={"connection": "close"}) from None
     except BaseException:
         room.give_back(taken)
@@ -107,7 +107,7 @@ def _part(message: Mapping[str, Any]) -> bytes:
 
 
 def _too_large(most: int) -> Problem:
-    message = f"the body exceeds {most} bytes; send less; limits.body_bytes is for chats"
+    message = f"the body exceeds {most} bytes; send less"
     return Problem(413, "too_large", message, headers={"connection": "close"})
 
 
