@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 OUT ?= out/paper
 export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+# Tests start hundreds of processes: what they import is compiled once, also where the variable is set for containers.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test serve lint docs bench lock wheel integrations coverage jepsen soak clean
