@@ -9,7 +9,7 @@ from pg_running import need
 from playing import Play, Setting
 
 pytestmark = pytest.mark.slow
-SEEDS = range(1, 11)
+SEEDS = range(1, 6)
 SECONDS = 5.0
 BACK_S = 10.0  # other tests run at the same time; `make jepsen` asks for five seconds
 #: Promises that are broken in the replicas, and what the checker must say then.

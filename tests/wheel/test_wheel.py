@@ -217,5 +217,5 @@ def test_chats_by_the_official_client_then_an_evaluation_of_their_log(service, t
         endpoint.close()
     words = ("--policy", "logged", "agent:good", "--min-effective", "3")
     table = run(command, "evaluate", "bot-orch.sqlite", *words, cwd=tmp_path).stdout
-    assert "44 decisions, 0 without reward" in table
+    assert "44 decisions, 4 without reward" in table
     assert "agent:good" in table and "refused" not in table
