@@ -10,6 +10,7 @@ from bot_orch.agents.base import Attempt
 from bot_orch.agents.endings import Ending
 from bot_orch.core.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.errors import MissingExtraError
+from bot_orch.recent import Newest
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -168,7 +169,7 @@ class EventMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._made: dict[str, tuple[str, str]] = {}  # agent and token by decision
+        self._made = Newest[str, tuple[str, str]](_MOST_DECISIONS)  # agent and token by decision
         self._last: DecisionMade | None = None
 
     @property
@@ -183,8 +184,6 @@ class EventMetrics:
         if isinstance(event, DecisionMade):
             self._last = event
             self._made[event.id] = event.agent, event.token
-            if len(self._made) > _MOST_DECISIONS:
-                del self._made[next(iter(self._made))]
         elif isinstance(event, AttemptEnded):
             self._spend(event.decision_id, event.cost_usd)
         elif isinstance(event, FeedbackGiven):

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
@@ -36,7 +36,6 @@ class HumanAnswer:
     """A person's answer, or a rejection with its reason."""
 
     text: str = ""
-    output: Any = None
     rejected: bool = False
     reason: str = ""
     by: str = ""
@@ -85,7 +84,7 @@ class HumanRunner:
             raise CallFailure(Ending.UNANSWERED) from None
         if answer.rejected:
             raise CallFailure(Ending.REJECTED)
-        return CallReply(answer.text, answer.output, extra={"by": answer.by, "ticket": ticket})
+        return CallReply(answer.text, extra={"by": answer.by, "ticket": ticket})
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """Stream the answer as a single chunk."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import islice
 
 from bot_orch.core.events import DecisionMade
+from bot_orch.recent import Newest
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime
 
@@ -31,7 +32,7 @@ class TimelineReader:
         self._reading = asyncio.Lock()
         self._counted_seq = 0
         self._last = 0
-        self._kinds: dict[str, Timeline] = {}
+        self._kinds = Newest[str, Timeline](_KINDS_KEPT)
         self.timeline = Timeline(())
         self.decisions = 0
         self.skipped = 0
@@ -54,10 +55,8 @@ class TimelineReader:
 
     def _of_kind(self, kind: str) -> Timeline:
         """The timeline of a kind; the least recently viewed timelines are dropped."""
-        self._kinds[kind] = self._kinds.pop(kind) if kind in self._kinds else self._begin(kind)
-        while len(self._kinds) > _KINDS_KEPT:
-            del self._kinds[next(iter(self._kinds))]
-        return self._kinds[kind]
+        self._kinds[kind] = found = self._kinds.get(kind) or self._begin(kind)
+        return found
 
     def _begin(self, kind: str = "") -> Timeline:
         begin = max(0, self._last - _HISTORY)

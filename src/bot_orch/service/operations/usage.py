@@ -23,6 +23,7 @@ from bot_orch.core.events import AttemptEnded, DecisionMade, Event, FeedbackGive
 from bot_orch.log.archive import first_since
 from bot_orch.log.log import Log, Row
 from bot_orch.log.windows import SlidingSum, free_s
+from bot_orch.recent import Newest
 from bot_orch.service.config import TokenConfig, TokenLimitsConfig
 from bot_orch.service.problems import Problem
 
@@ -243,7 +244,7 @@ class RouterUsage:
 
     def __init__(self, usage: TokenUsage, router: str, log: Log) -> None:
         self._usage, self._router, self._log = usage, router, log
-        self._owners: dict[str, str] = {}  # token by decision
+        self._owners = Newest[str, str](_MOST_OWNERS)  # token by decision
         self._late = ThreadPoolExecutor(1, "usage")
 
     def follow(self, row: Row) -> None:
@@ -263,8 +264,6 @@ class RouterUsage:
         if isinstance(event, DecisionMade):
             if self._usage.limits(event.token):
                 self._owners[event.id] = event.token
-                if len(self._owners) > _MOST_OWNERS:
-                    del self._owners[next(iter(self._owners))]
         elif isinstance(event, AttemptEnded):
             self._add(time_us, event.decision_id, event.cost_usd, tokens=event.input_tokens + event.output_tokens)
         elif isinstance(event, FeedbackGiven) and event.cost_usd:

@@ -118,7 +118,7 @@ class QueueService:
         given = self.state.tickets[ticket].given
         if given is None:
             raise CallFailure(Ending.CRASHED)
-        return HumanAnswer(given.text, None, given.action == "reject", given.reason, given.by)
+        return HumanAnswer(given.text, given.action == "reject", given.reason, given.by)
 
     async def withdraw(self, ticket: str, ending: Ending) -> None:
         """Close a ticket whose call has ended; if the service stops it stays open, for the time after the restart."""

@@ -9,12 +9,12 @@ import math
 import os
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from urllib.parse import unquote
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.recent import Newest
 from bot_orch.service.config import (
     SCOPES,
     LimitsConfig,
@@ -288,9 +288,9 @@ class Logins:
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._clock = most, clock
-        self._failures: OrderedDict[str, _Allowance] = OrderedDict()
-        self._lines: OrderedDict[str, _Allowance] = OrderedDict()
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._failures = Newest[str, _Allowance](_ADDRESSES)
+        self._lines = Newest[str, _Allowance](_ADDRESSES)
+        self._known = Newest[tuple[str, str], None](_KNOWN)
 
     def check(self, address: str, digest: str, route: str) -> None:
         """Refuse (429) an address that pauses, unless it has used this token before."""
@@ -314,11 +314,7 @@ class Logins:
 
     def succeeded(self, address: str, digest: str) -> None:
         """Note a valid token; matters only for addresses with failures before or after."""
-        pair = (address, digest)
-        if pair not in self._known:
-            self._known[pair] = None
-            if len(self._known) > _KNOWN:
-                self._known.popitem(last=False)
+        self._known[address, digest] = None
 
     def refused(self, address: str, route: str, why: str, **more: str) -> None:
         """Log a refusal without the token; floods are summarised."""
@@ -332,12 +328,6 @@ class Logins:
         _log.warning("login refused", extra={"fields": {**fields, "not_logged": silent} if silent else fields})
 
 
-def _allowance(kept: OrderedDict[str, _Allowance], address: str, most: int, *, now: float) -> _Allowance:
-    found = kept.get(address)
-    if found is None:
-        found = kept[address] = _Allowance(most, now)
-        if len(kept) > _ADDRESSES:
-            kept.popitem(last=False)
-    else:
-        kept.move_to_end(address)
+def _allowance(kept: Newest[str, _Allowance], address: str, most: int, *, now: float) -> _Allowance:
+    kept[address] = found = kept.get(address) or _Allowance(most, now)
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import msgspec
 
 from bot_orch.core.events import Noted
 from bot_orch.log.rollout import KEY_CREATED, KEY_REVOKED
+from bot_orch.recent import Newest
 from bot_orch.service.config import TokenConfig
 from bot_orch.service.problems import Problem
 
@@ -57,7 +57,7 @@ class KeyRing:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._remembered: OrderedDict[str, tuple[float, TokenConfig | None]] = OrderedDict()
+        self._remembered = Newest[str, tuple[float, TokenConfig | None]](_MOST_REMEMBERED)
 
     def find(self, digest: str) -> TokenConfig | None:
         """The key as a token; ``None`` if there is no such key, or it has ended."""
@@ -82,9 +82,6 @@ class KeyRing:
             raise Problem(503, "no_owner", "the keys are not known here; try again", headers={"retry-after": "1"})
         found = None if answer.status == 401 else _token(msgspec.json.decode(answer.body), digest)
         self._remembered[digest] = (now + _REMEMBERED_S, found)
-        self._remembered.move_to_end(digest)
-        while len(self._remembered) > _MOST_REMEMBERED:
-            self._remembered.popitem(last=False)
 
 
 def _token(document: Mapping[str, Any], digest: str) -> TokenConfig:
