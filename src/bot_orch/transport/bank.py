@@ -132,7 +132,6 @@ class ProfileBank:
         reference: Floats,
         *,
         profiles: Mapping[int, Measure] | Floats | None = None,
-        method: str = "clt",
         level: float = 0.90,
     ) -> Distances:
         """W of every agent to a common reference ``(..., q)`` or to its own ``(..., M, q)``, with uncertainty.
@@ -144,7 +143,7 @@ class ProfileBank:
         profiles
             Distributions known in advance: measures by agent, or embeddings ``(..., M, q)`` with NaN rows where
             unknown. They replace learned profiles and have no sampling error.
-        method, level
+        level
             See :func:`bot_orch.transport.uncertainty.confidence`.
         """
         bank, n = self.embedding(state), self.effective(state)
@@ -157,10 +156,10 @@ class ProfileBank:
                 bank[..., index, :] = self.geometry.embed(measure)
                 n[..., index] = np.inf
         if reference.ndim < bank.ndim:
-            return confidence(self.geometry, bank, reference, n, method=method, level=level)
+            return confidence(self.geometry, bank, reference, n, level=level)
         judged: Bools = finite_rows(reference)
         own, n = np.where(judged[..., None], reference, bank), np.where(judged, n, 0.0)
-        found = confidence(self.geometry, bank[..., None, :], own, n[..., None], method=method, level=level)
+        found = confidence(self.geometry, bank[..., None, :], own, n[..., None], level=level)
         return Distances(*(getattr(found, field.name)[..., 0] for field in fields(found)))
 
     def spec(self) -> dict[str, Any]:

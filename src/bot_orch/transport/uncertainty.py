@@ -8,13 +8,9 @@ Every distance therefore comes with
 * a standard deviation, from the Kantorovich potential of the transport (central limit theorem for W [1]_);
 * lower and upper confidence distances; the orchestrator uses the lower one by default.
 
-``dkw`` bounds are valid for every finite n (Dvoretzky-Kiefer-Wolfowitz [2]_, Hoeffding), ``anytime`` bounds for all n
-simultaneously; both exist for bounded outcomes only and are two to four times wider.
-
 References
 ----------
 .. [1] del Barrio, Loubes. Central limit theorems for empirical transportation cost. Annals of Probability 2019.
-.. [2] Massart. The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality. Annals of Probability 1990.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.geometries.base import Geometry
-from bot_orch.transport.geometries.ground_cost import CostLabels
 from bot_orch.transport.geometries.labels import LabelGeometry
 from bot_orch.transport.geometries.scores import Scores
 from bot_orch.transport.noise import SMALL, noise
@@ -70,18 +65,16 @@ def confidence(
     reference: Floats,
     n: Floats,
     *,
-    method: str = "clt",
     level: float = 0.90,
 ) -> Distances:
     """W between profiles ``(..., M, q)`` learned from n ``(..., M)`` outcomes and a known reference ``(..., q)``.
 
+    The bounds are W - b0 - z sd - s/n and W + z sd + s'/n. For bounded outcomes s is 0.8 and s' is z^2 times the range
+    (which allows for a rare unseen outcome, as in Wilson's interval for a proportion). Without bounds both are twice
+    the integral of sqrt(F (1 - F)), and rare unseen outcomes are not covered.
+
     Parameters
     ----------
-    method
-        ``clt``: W - b0 - z sd - s/n and W + z sd + s'/n. For bounded outcomes s is 0.8 and s' is z^2 times the range
-        (which allows for a rare unseen outcome, as in Wilson's interval for a proportion). Without bounds both are
-        twice the integral of sqrt(F (1 - F)), and rare unseen outcomes are not covered.
-        ``dkw`` or ``anytime``: finite-sample guarantees, for bounded outcomes.
     level
         Probability that the true distance lies between ``lower`` and ``upper``.
 
@@ -101,15 +94,9 @@ def confidence(
     root = np.sqrt(np.maximum(n, 1.0))
     bounded = isinstance(geometry, Scores | LabelGeometry)
     b0, sd, small = noise(geometry, bank, reference, value=value, root=root)
-    if method == "clt":
-        z = _normal_quantile(0.5 + 0.5 * level)
-        lower = value - b0 - z * sd - small
-        upper = value + z * sd + small * (z * z / SMALL if bounded else 1.0)
-    elif method in ("dkw", "anytime"):
-        lower, upper = _guaranteed(geometry, bank, reference, n=n, alpha=1.0 - level, anytime=method == "anytime")
-    else:
-        raise InvalidInputError("method", f"is {method!r}", "pass 'clt', 'dkw' or 'anytime'")
-    lower = np.maximum(lower, 0.0)
+    z = _normal_quantile(0.5 + 0.5 * level)
+    lower = np.maximum(value - b0 - z * sd - small, 0.0)
+    upper = value + z * sd + small * (z * z / SMALL if bounded else 1.0)
     debiased = np.sqrt(np.maximum(value * value - b0 * b0, 0.0))
     blind = n < (1 if bounded else 2)  # one unbounded outcome does not determine a spread
     if blind.any():
@@ -123,26 +110,3 @@ def _normal_quantile(p: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(p))
-
-
-def _guaranteed(
-    geometry: Geometry, bank: Floats, reference: Floats, *, n: Floats, alpha: float, anytime: bool
-) -> tuple[Floats, Floats]:
-    """Confidence distances from a simultaneous band for all coordinates of the true embedding."""
-    n = np.maximum(n, 1.0)
-    log = np.log(1.0 / alpha) + (np.log(n * (n + 1.0)) if anytime else 0.0)
-    log = np.where(np.isfinite(n), log, 0.0)  # a known profile has no error
-    if isinstance(geometry, Scores):
-        widths, factor = np.full(geometry.width, geometry.step), 2.0
-    elif isinstance(geometry, LabelGeometry) and not isinstance(geometry, CostLabels):
-        widths, factor = np.ptp(geometry.atoms, axis=0), 2.0 * geometry.width
-    else:
-        raise InvalidInputError(
-            "method", f"offers no guarantee for {geometry.name}", "use 'clt', or Scores or labels with bounded costs"
-        )
-    band = np.sqrt((np.log(factor) + log) / (2.0 * n))[..., None] * widths
-    gap = np.abs(bank - reference[..., None, :])
-    farthest = np.maximum(reference, widths - reference)[..., None, :]
-    lower: Floats = np.maximum(gap - band, 0.0).sum(axis=-1)
-    upper: Floats = np.minimum(gap + band, farthest).sum(axis=-1)
-    return lower, upper
