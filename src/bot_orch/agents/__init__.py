@@ -1,4 +1,4 @@
-"""Agents: calls to models, programs and people, with a label for every way in which a call can end."""
+"""Agents: calls to models, functions and people, with a label for every way in which a call can end."""
 
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerState, BreakerView

@@ -29,8 +29,8 @@ class Limits:
         For a stream with content: longest silence between two pieces, and longest duration (``None``, the default: as
         long as pieces arrive).
     concurrency
-        Maximal number of concurrent calls. ``None``: 16 for Python functions and programs, each of which holds a thread
-        or a process, and 1000 for all other kinds.
+        Maximal number of concurrent calls. ``None``: 16 for Python functions, each of which holds a thread, and 1000
+        for all other kinds.
     wait_s, max_waiting
         Maximal wait for a concurrency slot, and how many calls may wait for one; beyond either, another agent is
         called. ``wait_s=0`` rejects at once.

@@ -1,4 +1,4 @@
-"""Reading of answers: strict JSON, documents of programs and endpoints, and events of streams, by interface."""
+"""Reading of answers: strict JSON, values of functions, documents of endpoints, and events of streams, by interface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk, Usage
+from bot_orch.agents.base import CallFailure, CallReply, Chunk, Usage
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.rejections import ending_of, read_error
 from bot_orch.agents.tokens import letters_in, tokens_of
@@ -38,17 +38,6 @@ def asks_for_counts(params: Mapping[str, Any]) -> bool:
     return isinstance(options, Mapping) and bool(options.get("include_usage"))
 
 
-def request_document(request: CallRequest) -> dict[str, Any]:
-    """The document for a program's standard input."""
-    return {
-        "id": request.id,
-        "text": request.plain(),
-        "messages": [dict(message) for message in request.messages],
-        "params": dict(request.params),
-        "deadline_s": request.deadline_s,
-    }
-
-
 def load_json(data: bytes | str) -> Any:
     """Parse JSON; raises :class:`CallFailure` (``malformed``) for anything else, including NaN and infinities."""
     try:
@@ -58,7 +47,7 @@ def load_json(data: bytes | str) -> Any:
 
 
 def reply_from_value(value: Any, status: int | None = None) -> CallReply:
-    """The reply of a program: a string, or an object with ``text`` or ``output``, ``usage``, ``extra``.
+    """The reply of a function: a string, or an object with ``text`` or ``output``, ``usage``, ``extra``.
 
     Examples
     --------
