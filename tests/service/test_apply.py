@@ -32,7 +32,7 @@ def test_what_is_one_process_s_own_or_means_the_same_is_no_difference(text):
         (BASE.replace("{id: b, kind: simulated}", "{id: c, kind: simulated}"), ["agents.b (gone)", "agents.c (new)"]),
         (BASE.replace("id: a,", "id: a, price: {per_call_usd: 0.1},"), ["agents.a.price (new)"]),
         (BASE + "routers: {s: {agents: [{id: x, kind: simulated}]}}", ["routers (new)"]),
-        (BASE + "", ["limits (new)"]),
+        (BASE + "limits: {grace_s: 1.0}", ["limits (new)"]),
         (BASE + "tokens: [{name: app, scopes: [decide], env: APP}]", ["tokens (new)"]),
         (BASE.replace("kind: simulated}]", "kind: '${KIND}'}]"), ["agents.b.kind"]),
         (BASE + "not_yet_known: 1\n", ["not_yet_known (new)"]),
@@ -53,14 +53,12 @@ def test_a_shared_document_is_read_with_the_file_and_the_environment_of_the_proc
     path = tmp_path / "local.yaml"
     path.write_text("database: postgresql://bot:${PASSWORD}@db/x\nlisten: {port: 7}\n")
     file = ConfigFile(path, {"PASSWORD": "secret", "MODEL": "m1"}, host="::1")
-    document = BASE.replace("{id: b, kind: simulated}", "{id: b, kind: python, path: 'm:f', x: '${MODEL}'}").replace(
-        "x: '${MODEL}'", "folder: code"
-    )
-    config = file.around(document + "\ndatabase: postgresql://elsewhere/x\n")
+    document = BASE.replace("{id: b, kind: simulated}", "{id: b, kind: python, path: 'code/${MODEL}:answer'}")
+    config = file.around(document + "limits: {grace_s: 3.0}\ndatabase: postgresql://elsewhere/x\n")
     assert config.database == "postgresql://bot:secret@db/x" == file.database()
     assert (config.listen.host, config.listen.port) == ("::1", 7)
     assert config.limits.grace_s == 3.0
-    assert config.agents[1].path == str(tmp_path / "code/answers:answer")
+    assert config.agents[1].path == str(tmp_path / "code/m1:answer")
     with pytest.raises(InvalidInputError, match="needs the environment variable"):
         ConfigFile(path, {}).database()
 
