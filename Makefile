@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test serve lint docs bench lock wheel integrations coverage jepsen soak clean
+.PHONY: help setup run test serve lint docs bench lock wheel integrations coverage jepsen clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ docs: $(VENV)/.docs ## build the documentation site into out/site/index.html
 	@echo "== open out/site/index.html; search needs a server: python -m http.server -d out/site"
 
 # Scripts that take long, and those that are called with data sets.
-BENCH_APART = gateway long_stream members soak  anchors arena aslib attempts paretobandit
+BENCH_APART = gateway long_stream members  anchors arena aslib attempts paretobandit
 
 bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: those that take minutes, and those that need data sets)
 	@for script in $(filter-out $(BENCH_APART:%=benchmarks/%.py),$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -74,9 +74,6 @@ integrations: ## test every adapter against the real package, each in an environ
 
 jepsen: $(VENV)/.dev ## play 200 histories of replicas under faults and check each (about 40 minutes; ONLY=SEED plays one again, JOBS=1 one at a time)
 	@$(BIN)/python tests/histories/jepsen.py $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
-
-soak: $(VENV)/.dev ## 20 minutes of load on 20 routers and 3 replicas: restarts, an upgrade, another configuration (MINUTES=2 for less)
-	@$(BIN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 coverage: $(VENV)/.dev ## run the tests and print which lines they reach, by package
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered

@@ -111,15 +111,6 @@ def test_ids_of_native_responses_and_messages_name_their_decisions(judged, clien
     assert until(lambda: up(service, "msg_up").get("effect")) in ("learned", "replaced")
 
 
-def test_a_router_is_found_by_the_id_of_its_completion(judged, client):
-    more = "routers:\n  support:\n    agents:\n" + "  ".join(["", *OWN.splitlines(keepends=True)])
-    service = judged(more=more)
-    until(lambda: all(each.loaded for each in service.runtime.peers.values()))
-    answer = client(service).chat.completions.create(model="auto:support", messages=[{"role": "user", "content": "a"}])
-    told = up(service, answer.id)
-    assert told.get("effect") in ("learned", "replaced"), told
-
-
 def test_an_id_that_an_endpoint_repeats_is_refused(upstream, serve, agent, client):
     """Which answer is meant cannot be told; the id of the decision can."""
     line = agent(upstream.script("same", [completion(content="fine")]), "same")

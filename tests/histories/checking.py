@@ -17,26 +17,23 @@ OK = (200, 202)
 def violations(history, back_s=BACK_S):
     """Everything that is wrong; nothing if all is well."""
     found = list(history.problems)
-    for stream in history.streams:
-        ops = [op for op in history.ops if op.router == stream.router]
-        facts = {}
-        for fact in stream.facts:
-            if fact.id:
-                facts.setdefault((fact.kind, fact.id), fact)
-        checks = (
-            one_order(stream, history),
-            in_real_time(ops, facts),
-            lost(ops, facts),
-            doubled(ops, stream),
-            told_as_written(ops, facts),
-            derivable(stream),
-            equal_states(stream),
-            configured(stream, history),
-        )
-        found += [f"{stream.router}: {line}" for check in checks for line in check]
+    stream, facts = history.stream, {}
+    for fact in stream.facts:
+        if fact.id:
+            facts.setdefault((fact.kind, fact.id), fact)
+    checks = (
+        one_order(stream, history),
+        in_real_time(history.ops, facts),
+        lost(history.ops, facts),
+        doubled(history.ops, stream),
+        told_as_written(history.ops, facts),
+        derivable(stream),
+        equal_states(stream),
+        configured(stream, history),
+    )
+    found += [line for check in checks for line in check]
     found += misread(history.ops)
-    found += applied(history)
-    found += [f"{op.router}: {op.kind} was answered {op.detail}" for op in history.ops if op.outcome == "wrong"]
+    found += [f"{op.kind} was answered {op.detail}" for op in history.ops if op.outcome == "wrong"]
     found += late_back(history, back_s)
     return found
 
@@ -128,33 +125,22 @@ def equal_states(stream):
 
 
 def configured(stream, history):
-    """Versions take effect in their order, once they are stored; every decision is between agents of its version."""
-    versions = {each.number: each for each in history.versions}
+    """Revisions take effect in their order, the newest in the end; every decision is between agents of its revision."""
+    versions = {each.revision: each for each in history.versions}
     at, newest = 1, max(versions, default=1)
     for fact in stream.facts:
-        if fact.kind == "version":
-            if fact.version < at:
-                yield f"config: row {fact.seq} goes back from version {at} to {fact.version}"
-            if fact.version not in versions:
-                yield f"config: row {fact.seq} names version {fact.version}, which was not applied"
-            at = fact.version
+        if fact.kind == "revision":
+            if fact.revision < at:
+                yield f"config: row {fact.seq} goes back from revision {at} to {fact.revision}"
+            if fact.revision not in versions:
+                yield f"config: row {fact.seq} names revision {fact.revision}, which was not written"
+            at = fact.revision
         elif fact.kind == "decision" and at in versions:
-            foreign = set(fact.agents) - set(versions[at].agents.get(stream.router, fact.agents))
+            foreign = set(fact.agents) - set(versions[at].agents)
             if foreign:
-                yield f"config: row {fact.seq} decides with {sorted(foreign)}, not in version {at}"
+                yield f"config: row {fact.seq} decides with {sorted(foreign)}, not in revision {at}"
     if at != newest:
-        yield f"config: the log ends with version {at}, and {newest} is in force"
-
-
-def applied(history):
-    """A version that was acknowledged is stored, and the newest of them runs everywhere in the end."""
-    known = {each.number for each in history.versions}
-    for change in history.changes:
-        if change.status == 0 and change.version and change.version not in known:
-            yield f"config: version {change.version} was acknowledged, and is not stored"
-    for replica, version in history.running.items():
-        if known and version != max(known):
-            yield f"config: replica {replica} runs version {version}, and {max(known)} is in force"
+        yield f"config: the log ends with revision {at}, and the files have {newest}"
 
 
 def misread(ops):
@@ -169,8 +155,7 @@ def misread(ops):
         if op.kind == "read" and op.outcome == "ok" and op.pending and settled.get(op.about, math.inf) < op.begun
     ]
     if found:
-        first = f"decision {found[0].about} of {found[0].router}"
-        yield f"read: {first} is pending after its outcome was acknowledged ({len(found)} such reads)"
+        yield f"read: decision {found[0].about} is pending after its outcome was acknowledged ({len(found)} such reads)"
 
 
 def late_back(history, back_s=BACK_S):
@@ -215,19 +200,15 @@ def successes(history):
 
 @dataclass
 class Outage:
-    """Seconds in which a write could be taken, and those of them in which none was; and how soon replicas were back.
-
-    ``of_routers`` are, for each router, those of them in which a write was asked for, and in which none was taken.
-    """
+    """Seconds in which a write could be taken, and those of them in which none was; and how soon replicas were back."""
 
     seconds: int = 0
     silent: int = 0
-    of_routers: dict[str, list[int]] = field(default_factory=dict)
     backs_s: list[float] = field(default_factory=list)
 
     def add(self, history):
         """Count one history: whole seconds in which PostgreSQL was up and one replica without a fault."""
-        tries = [(op.router, each) for op in history.ops if op.kind in WRITES for each in op.tries]
+        tries = [each for op in history.ops if op.kind in WRITES for each in op.tries]
         down = [fault for fault in history.faults if fault.replica < 0]
         for second in range(int(history.ended - history.begun)):
             start = history.begun + second
@@ -236,13 +217,7 @@ class Outage:
             if not _someone(history, start, start + 1):
                 continue
             self.seconds += 1
-            asked = {router for router, each in tries if start <= each.begun < start + 1}
-            taken = {router for router, each in tries if each.status in OK and start <= each.ended < start + 1}
-            self.silent += not taken
-            for router in asked:
-                found = self.of_routers.setdefault(router, [0, 0])
-                found[0] += 1
-                found[1] += router not in taken
+            self.silent += not any(each.status in OK and start <= each.ended < start + 1 for each in tries)
         self.backs_s += [seconds for _, seconds in returns(history)]
         return self
 

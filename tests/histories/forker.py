@@ -38,11 +38,11 @@ def no_deadline():
     """An owner goes on though its lease was not renewed in time, and for a second after it hears of the next owner."""
     lose = OwnerCluster._lose
 
-    async def late(self, name):
+    async def late(self):
         await asyncio.sleep(1.0)
-        await lose(self, name)
+        await lose(self)
 
-    OwnerCluster._holds = lambda self, name, claimed: self._held.get(name) is claimed
+    OwnerCluster._holds = lambda self, claimed: self._held is claimed
     OwnerCluster._lose = late
 
 

@@ -1,8 +1,8 @@
 """Histories under faults, as many as wanted, each drawn from a seed: `make jepsen`.
 
 Every line is a history: its seed, how many operations were acknowledged, seconds without a write, the longest time from
-the end of a fault to the next write of that replica, versions of the configuration that were applied, how often routers
-got another owner, the faults, and what the checker found wrong, with the command that plays it again. The exit status
+the end of a fault to the next write of that replica, revisions of the configuration file, how often the router got
+another owner, the faults, and what the checker found wrong, with the command that plays it again. The exit status
 is 1 if it found something, or if writes were taken in fewer than 99 % of all seconds.
 """
 
@@ -59,21 +59,16 @@ def line(history, wrong, seconds):
     longest = max(outage.backs_s, default=0.0)
     text = (
         f"seed {history.seed} {acked} acknowledged, {unknown} unknown, "
-        f"{outage.silent}/{outage.seconds} s silent, back {longest:.1f} s, versions {versions(history)}, "
+        f"{outage.silent}/{outage.seconds} s silent, back {longest:.1f} s, revisions {len(history.versions)}, "
         f"moves {moves(history)}: {faults} {'WRONG' if wrong else 'ok'}"
     )
     again = f"python tests/histories/jepsen.py --only {history.seed} --seconds {seconds:g}"
     return "\n".join([text, *(f"    {each}" for each in wrong[:10]), *([f"    again: {again}"] if wrong else [])])
 
 
-def versions(history):
-    """How often the configuration was changed."""
-    return len(history.versions[1:])
-
-
 def moves(history):
-    """How often a router got an owner that was not its first."""
-    return sum(max(0, stream.owners - 1) for stream in history.streams)
+    """How often the router got an owner that was not its first."""
+    return max(0, history.stream.owners - 1)
 
 
 def report(found, begun):
@@ -92,18 +87,14 @@ def told(histories, outage):
     acked = sum(op.outcome == "ok" for history in histories for op in history.ops)
     faults = collections.Counter(fault.kind for history in histories for fault in history.faults)
     kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(faults.items()))
-    changed = [change for history in histories for change in history.changes]
-    applied = sum(change.status == 0 for change in changed)
-    adopted, moved = sum(map(versions, histories)), sum(map(moves, histories))
     shares = [Outage().add(history).share for history in histories]
     backs = sorted(outage.backs_s) or [0.0]
-    asked, silent = (sum(each[i] for each in outage.of_routers.values()) for i in (0, 1))
     print(f"  acknowledged operations {acked}")
     print(f"  faults {faults.total()}: {kinds}")
-    print(f"  configurations: {len(changed)} asked for, {applied} acknowledged, {adopted} stored; moves {moved}")
+    revisions = sum(len(history.versions) for history in histories)
+    print(f"  revisions of the configuration {revisions}; moves {sum(map(moves, histories))}")
     print(f"  seconds with a write: {100 * outage.share:.2f} % of {outage.seconds} (need {100 * NEED:g} %), ", end="")
     print(f"mean of histories {100 * sum(shares) / len(shares):.2f} %, worst {100 * min(shares):.1f} %")
-    print(f"  of single routers that were asked: {100 * (1 - silent / max(1, asked)):.2f} % of {asked}")
     print(f"  back after a fault: median {backs[len(backs) // 2]:.2f} s, longest {backs[-1]:.2f} s of {len(backs)}")
 
 

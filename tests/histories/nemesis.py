@@ -34,20 +34,18 @@ class Planned:
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """A configuration to apply; ``killed_s`` is when the command is killed, if it is."""
+    """A configuration to write to the files of all replicas, which are told to read them again."""
 
     begin: float
-    what: str  # one of the configurations, or "rollback"
-    killed_s: float | None = None
+    what: str
 
 
 def changes(seed, *, seconds, variants, pause_s=(2.0, 5.0)):
-    """Configurations forward and back, in order."""
+    """Configurations in order."""
     rng = random.Random(f"changes-{seed}")  # noqa: S311
     found, at = [], rng.uniform(0.3, 2.0)
     while at < seconds - 1.0:
-        what = rng.choice([*variants, "rollback", "rollback"]) if found else rng.choice(variants)
-        found.append(PlannedChange(at, what, rng.uniform(0.05, 0.6) if rng.random() < 0.2 else None))
+        found.append(PlannedChange(at, rng.choice(variants)))
         at += rng.uniform(*pause_s)
     return found
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import signal
@@ -16,21 +15,18 @@ import psutil
 import psycopg
 from checking import BACK_S, successes
 from clients import Client
-from recorded import Change, Fact, Fault, History, Stream, Version
-from replicas import VARIANTS, Replica, ask, document
+from recorded import Fact, Fault, History, Version
+from replicas import POLICIES, VARIANTS, Replica, ask
 from tcp_proxy import LinkFault
 
 from bot_orch.core.events import Censored, DecisionMade, EventMismatchError, FeedbackGiven, Noted
 from bot_orch.log.ledger import Ledger
-from bot_orch.log.rollout import CONFIG_VERSION
+from bot_orch.log.rollout import CONFIG_REVISION
 from bot_orch.log.stores.open import open_log
-from bot_orch.log.stores.postgres.configs import PostgresConfigs
-from bot_orch.log.stores.postgres.connect import split
 from bot_orch.log.verification import replay
 
 TIMING = "lease_s=1.5&query_s=1"
-SPREAD_S = 30.0
-ROUTERS = ("default", "support", "code", "law")
+OWNED_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,6 @@ class Setting:
     seed: int
     replicas: int
     seconds: float
-    routers: tuple[str, ...] = ROUTERS
     settle_s: float = 12.0  # for replicas to come back at the end
     without: tuple[str, ...] = ()  # promises to break: see forker.py
     faults: tuple[str, ...] = tuple(nemesis.KINDS)
@@ -58,7 +53,7 @@ class Play:
     def __init__(self, setting, pg, forker, prepare=None):
         self.setting, self.pg, self.forker, self.prepare = setting, pg, forker, prepare
         self.history = History(setting.seed, setting.replicas)
-        self.url, self.states, self._server = "", {}, asyncio.Lock()
+        self.url, self._server = "", asyncio.Lock()
 
     def run(self):
         return asyncio.run(self._run())
@@ -93,9 +88,8 @@ class Play:
 
     async def _play(self):
         history, done = self.history, asyncio.Event()
-        for each in self.replicas:
-            each.write(self._database, routers=self.setting.routers)
-        self.replicas[0].start(first=True)
+        self._write("first")
+        self.replicas[0].start()
         await self.replicas[0].ready()
         if self.prepare is not None:
             await asyncio.to_thread(self.prepare, self.url)
@@ -103,7 +97,7 @@ class Play:
             each.start()
         for each in self.replicas:
             await each.ready()
-        await self._spread()
+        await self._owned()
         async with asyncio.TaskGroup() as group:
             for client in self._clients():
                 group.create_task(client.run(done))
@@ -115,7 +109,7 @@ class Play:
             done.set()
             for each in supervisors:
                 each.cancel()
-        await self._agreed()
+        await self._reloaded()
         await self._states()
         for each in self.replicas:
             each.signal(signal.SIGTERM)
@@ -123,21 +117,26 @@ class Play:
             if not await each.ends(signal.SIGTERM):
                 history.problems.append(f"replica {each.number} ignores SIGTERM")
 
-    async def _spread(self):
-        """Until every replica owns a router."""
-        async with asyncio.timeout(SPREAD_S):
-            while len({owner for owner, _ in leases(self.url).values()} - {None}) < len(self.replicas):
+    def _write(self, variant):
+        """Write the next revision of the configuration to the files of all replicas."""
+        revision, policy = len(self.history.versions) + 1, POLICIES[self.setting.seed % 2]
+        self.history.versions.append(Version(revision, list(VARIANTS[variant][0]), time.monotonic()))
+        for each in self.replicas:
+            each.write(self._database, policy=policy, variant=variant, revision=revision)
+
+    async def _owned(self):
+        """Until a replica owns the router."""
+        async with asyncio.timeout(OWNED_S):
+            while lease(self.url)[0] is None:
                 await asyncio.sleep(0.05)
 
     def _clients(self):
-        """Two that go around, and one for each router that keeps to a replica, from which the router may be away."""
-        ports, routers = [each.port for each in self.replicas], self.setting.routers
+        """Two that go around, and one for each replica that keeps to it, also while another one owns the router."""
+        ports = [each.port for each in self.replicas]
         for i in range(2):
-            yield Client(f"c{i}", self.history, ports, routers=routers)
+            yield Client(f"c{i}", self.history, ports)
         for i in range(len(ports)):
-            for router in routers:
-                name, pace_s = f"p{i}-{router}", 0.08 * len(routers)
-                yield Client(name, self.history, ports, routers=(router,), keeps_to=i, pace_s=pace_s)
+            yield Client(f"p{i}", self.history, ports, keeps_to=i, pace_s=0.08)
 
     async def _faults(self):
         seed, seconds = self.setting.seed, self.setting.seconds
@@ -146,31 +145,17 @@ class Play:
             options = {"replicas": self.setting.replicas, "kinds": kinds, "least_s": self.setting.least_s}
             for each in nemesis.plan(seed, seconds=seconds, **options):
                 group.create_task(self._fault(each))
-            for number, each in enumerate(nemesis.changes(seed, seconds=seconds, variants=list(VARIANTS))):
-                group.create_task(self._change(number, each))
+            for each in nemesis.changes(seed, seconds=seconds, variants=list(VARIANTS)):
+                group.create_task(self._change(each))
             await self._sleep_until(seconds)
 
-    async def _change(self, number, planned):
-        """Apply a configuration, or the one before; who applies may be killed, and is at the end."""
+    async def _change(self, planned):
+        """Write new files and send SIGHUP; a replica that is starting at that moment ends, and is started again."""
         await self._sleep_until(planned.begin)
-        file, log = self.folder / f"apply-{number}.yaml", self.folder / f"apply-{number}.log"
-        rolls_back = planned.what == "rollback"
-        variant, database = "first" if rolls_back else planned.what, f"{self.url}&{TIMING}"
-        file.write_text(document(database, 1, routers=self.setting.routers, variant=variant))
-        change = Change(planned.what, time.monotonic(), 0.0)
-        self.history.changes.append(change)
-        command = ["apply", file, *(["--rollback"] if rolls_back else [])]
-        pid = self.forker.start(command=command, clock=self.replicas[0].clock, log=log)
-        until = planned.begin + planned.killed_s if planned.killed_s else self.setting.seconds
-        while psutil.pid_exists(pid) and time.monotonic() < self.history.begun + until:
-            await asyncio.sleep(0.02)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        change.ended, change.detail = time.monotonic(), log.read_text() if log.exists() else ""
-        if ended := re.search(r"^ended: (\d+)$", change.detail, re.MULTILINE):
-            change.status = int(ended[1])
-        if said := re.search(r"^version (\d+) applied", change.detail, re.MULTILINE):
-            change.version = int(said[1])
+        self._write(planned.what)
+        for each in self.replicas:
+            if each.alive:
+                each.signal(signal.SIGHUP)
 
     async def _sleep_until(self, second):
         await asyncio.sleep(max(0.0, self.history.begun + second - time.monotonic()))
@@ -227,62 +212,53 @@ class Play:
                 return
             await asyncio.sleep(0.05)
 
-    async def _agreed(self):
-        """Until every replica runs the version in force, or it is too late for that."""
-        end = time.monotonic() + min(BACK_S, self.setting.settle_s)
-        with contextlib.closing(PostgresConfigs(self.url)) as store:
-            while True:
-                running = {int(each.name.rpartition(":")[2]): each.config for each in store.members(3600.0)}
-                found = {str(each.number): running.get(each.pid, 0) for each in self.replicas}
-                if set(found.values()) == {store.current().number} or time.monotonic() > end:
-                    break
-                await asyncio.sleep(0.05)
-            self.history.running = found
-            self.history.versions = [version_of(each) for each in reversed(store.history())]
+    async def _reloaded(self):
+        """Until every replica has read its file again, or it is too late for that."""
+        end, left = time.monotonic() + min(BACK_S, self.setting.settle_s), list(self.replicas)
+        while left and time.monotonic() < end:
+            with contextlib.suppress(OSError, TimeoutError):
+                status, _ = await ask(left[0].port, "POST", "/v1/admin/reload", timeout=5.0)
+                if status == 200:
+                    left.pop(0)
+                    continue
+            await asyncio.sleep(0.05)
 
     async def _states(self):
-        """The state of every router at every replica, once all have folded everything."""
-        for router in self.setting.routers:
-            path = "/v1/admin/state" if router == self.setting.routers[0] else f"/r/{router}/v1/admin/state"
-            end = time.monotonic() + min(BACK_S, self.setting.settle_s)
-            while time.monotonic() < end:
-                found = {}
-                for each in self.replicas:
-                    with contextlib.suppress(OSError, TimeoutError):
-                        status, state = await ask(each.port, "GET", path, timeout=5.0)
-                        if status == 200:
-                            found[str(each.number)] = (state["seq"], state["fingerprint"])
-                self.states[router] = found
-                if len(found) == len(self.replicas) and len({seq for seq, _ in found.values()}) == 1:
-                    break
-                await asyncio.sleep(0.05)
-            else:
-                self.history.problems.append(f"{router}: replicas did not reach the same event: {found}")
+        """The state at every replica, once all have folded everything."""
+        end = time.monotonic() + min(BACK_S, self.setting.settle_s)
+        found = {}
+        while time.monotonic() < end:
+            found = {}
+            for each in self.replicas:
+                with contextlib.suppress(OSError, TimeoutError):
+                    status, state = await ask(each.port, "GET", "/v1/admin/state", timeout=5.0)
+                    if status == 200:
+                        found[str(each.number)] = (state["seq"], state["fingerprint"])
+            self.history.stream.states = found
+            if len(found) == len(self.replicas) and len({seq for seq, _ in found.values()}) == 1:
+                return
+            await asyncio.sleep(0.05)
+        self.history.problems.append(f"replicas did not reach the same event: {found}")
 
     def _read(self):
         self.history.last_us = time.time_ns() // 1000
-        owned = leases(self.url)
-        for router in self.setting.routers:
-            url = self.url if router == self.setting.routers[0] else f"{self.url}&stream={router}"
-            stream = Stream(router, [], states=self.states.get(router, {}))
-            with contextlib.closing(open_log(url)) as log:
-                stream.facts = [fact_of(row) for row in log.read()]
-                found = replay(log)
-                # what a client has given up may be written after the states were asked for
-                seen = min((seq for seq, _ in stream.states.values()), default=len(stream.facts))
-                stream.fingerprint = found.fingerprint if seen == len(stream.facts) else fingerprint_at(log, seen)
-            stream.owners = owned.get(split(url).stream, (None, 0))[1]
-            stream.derived = "; ".join(map(str, (*found.damaged[:2], *found.mismatches[:2])))
-            self.history.streams.append(stream)
+        stream = self.history.stream
+        with contextlib.closing(open_log(self.url)) as log:
+            stream.facts = [fact_of(row) for row in log.read()]
+            found = replay(log)
+            # what a client has given up may be written after the states were asked for
+            seen = min((seq for seq, _ in stream.states.values()), default=len(stream.facts))
+            stream.fingerprint = found.fingerprint if seen == len(stream.facts) else fingerprint_at(log, seen)
+        stream.owners = lease(self.url)[1]
+        stream.derived = "; ".join(map(str, (*found.damaged[:2], *found.mismatches[:2])))
 
 
-def leases(url):
-    """(owner, epoch) of every stream that has had an owner."""
+def lease(url):
+    """(owner, epoch) of the log; (None, 0) before it has had an owner."""
     with psycopg.connect(url, autocommit=True) as connection:
-        query = "SELECT name, owner, epoch FROM bot_orch.leases JOIN bot_orch.streams ON id = stream"
-        found = {name: (owner, epoch) for name, owner, epoch in connection.execute(query)}
+        found = connection.execute("SELECT owner, epoch FROM bot_orch.leases").fetchone()
     connection.close()
-    return found
+    return found or (None, 0)
 
 
 def fingerprint_at(log, seq):
@@ -309,17 +285,9 @@ def fact_of(row):
             fact.kind, fact.id, fact.about, fact.effect = "feedback", event.id, event.decision_id, event.effect
         case Censored():
             fact.kind, fact.about = "censored", event.decision_id
-        case Noted() if event.topic == CONFIG_VERSION:
-            fact.kind, fact.version = "version", int(event.data["version"])
+        case Noted() if event.topic == CONFIG_REVISION:
+            fact.kind, fact.revision = "revision", int(event.data["revision"])
     return fact
-
-
-def version_of(stored):
-    """A version of the configuration, with the agents of each router."""
-    whole = json.loads(stored.document)
-    parts = {ROUTERS[0]: whole, **whole["routers"]}
-    agents = {name: [each["id"] for each in part["agents"]] for name, part in parts.items()}
-    return Version(stored.number, agents)
 
 
 def kill(pg):

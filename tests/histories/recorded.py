@@ -27,7 +27,6 @@ class Op:
     """
 
     client: str
-    router: str
     kind: str  # decide, chat, report, read
     begun: float
     ended: float = 0.0
@@ -55,23 +54,12 @@ class Fault:
 
 
 @dataclass
-class Change:
-    """One ``bot-orch apply``; ``status`` is its exit status, -1 if it was killed or did not say."""
-
-    kind: str  # the configuration, or "rollback"
-    begun: float
-    ended: float
-    status: int = -1
-    version: int = 0  # that it said was applied
-    detail: str = ""
-
-
-@dataclass
 class Version:
-    """One version of the configuration, as it is stored: the agents of each router."""
+    """One revision of the configuration file, written to all replicas at ``begun``: its agents."""
 
-    number: int
-    agents: dict[str, list[str]]
+    revision: int
+    agents: list[str]
+    begun: float = 0.0
 
 
 @dataclass
@@ -88,17 +76,16 @@ class Fact:
     propensity: float = 0.0
     effect: str = ""
     agents: list[str] = field(default_factory=list)  # between which was decided
-    version: int = 0  # of the configuration, that takes effect here
+    revision: int = 0  # of the configuration file, that takes effect here
 
 
 @dataclass
 class Stream:
-    """The log of one router; ``derived`` is what replay finds wrong; ``states`` are (seq, fingerprint) by replica.
+    """The log; ``derived`` is what replay finds wrong; ``states`` are (seq, fingerprint) by replica.
 
     ``owners`` is how often it got an owner.
     """
 
-    router: str
     facts: list[Fact]
     derived: str = ""
     fingerprint: str = ""
@@ -108,10 +95,7 @@ class Stream:
 
 @dataclass
 class History:
-    """All of it. ``begun`` and ``ended`` bound the faults; ``last_us`` is the wall time when the log was read.
-
-    ``running`` is the version of the configuration that each replica runs at the end.
-    """
+    """All of it. ``begun`` and ``ended`` bound the faults; ``last_us`` is the wall time when the log was read."""
 
     seed: int
     replicas: int
@@ -121,10 +105,8 @@ class History:
     last_us: int = 0
     ops: list[Op] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
     versions: list[Version] = field(default_factory=list)
-    running: dict[str, int] = field(default_factory=dict)
-    streams: list[Stream] = field(default_factory=list)
+    stream: Stream = field(default_factory=lambda: Stream([]))
     problems: list[str] = field(default_factory=list)  # a replica that does not end, does not start, ...
 
     def dump(self, path):
@@ -135,12 +117,12 @@ class History:
 def load(path):
     """A history that was dumped."""
     found = json.loads(path.read_text())
-    kinds = {"ops": Op, "faults": Fault, "changes": Change, "versions": Version, "streams": Stream}
+    kinds = {"ops": Op, "faults": Fault, "versions": Version}
     for name, kind in kinds.items():
         found[name] = [kind(**each) for each in found[name]]
     for op in found["ops"]:
         op.tries = [Try(**each) for each in op.tries]
-    for stream in found["streams"]:
-        stream.facts = [Fact(**each) for each in stream.facts]
-        stream.states = {name: tuple(state) for name, state in stream.states.items()}
+    found["stream"] = stream = Stream(**found["stream"])
+    stream.facts = [Fact(**each) for each in stream.facts]
+    stream.states = {name: tuple(state) for name, state in stream.states.items()}
     return History(**found)

@@ -17,9 +17,9 @@ from tcp_proxy import TcpProxy
 BACK_S = 5.0
 AGAIN_S = 0.5
 ENDS_S = 10.0  # a replica that is told to stop is gone by then
-POLICIES = ("bot", "auto")  # of routers, in turn
+POLICIES = ("bot", "auto")  # by the seed, in turn
 FAST = {"median_s": 0.02, "sigma": 0.1}
-#: Configurations that are rolled forward and back: the agents and the floor of every router.
+#: Configurations that are rolled out: agents and floor.
 VARIANTS = {"first": ("abc", 0.05), "more": ("abcd", 0.05), "fewer": ("ab", 0.05), "floor": ("abc", 0.2)}
 
 
@@ -41,24 +41,18 @@ class Forker:
         self._process.stdout.close()
 
 
-def document(database, port, *, routers, variant="first"):
+def document(database, port, *, policy, variant="first", revision=1):
     """A configuration, as text."""
     names, floor = VARIANTS[variant]
-    parts = [
-        {
-            "agents": [{"id": name, "kind": "simulated", "params": FAST} for name in names],
-            "router": {"policy": POLICIES[number % 2], "floor": floor, "horizon_s": 3600},
-        }
-        for number in range(len(routers))
-    ]
     whole = {
         "version": 1,
+        "revision": revision,
         "database": database,
         "listen": {"port": port},
         "log_level": "warning",
         "limits": {"snapshot_every": 100, "grace_s": 1},
-        **parts[0],
-        "routers": dict(zip(routers[1:], parts[1:], strict=True)),
+        "agents": [{"id": name, "kind": "simulated", "params": FAST} for name in names],
+        "router": {"policy": policy, "floor": floor, "horizon_s": 3600},
     }
     return json.dumps(whole)
 
@@ -84,7 +78,7 @@ async def ask(port, method, path, body=None, headers=None, timeout=60.0):
 
 
 class Replica:
-    """One replica. It is started with the stored configuration, except for the first time."""
+    """One replica, with a configuration file of its own."""
 
     def __init__(self, number, folder, forker, upstream, without=()):
         self.number, self.folder, self._forker, self._without = number, folder, forker, without
@@ -94,9 +88,11 @@ class Replica:
         self.log = folder / f"replica-{number}.log"
         self.ahead(0.0)
 
-    def write(self, database, *, routers):
-        """Write its configuration file; ``database(port)`` is its URL at the port of its proxy."""
-        self._config.write_text(document(database(self.proxy.port), self.port, routers=routers))
+    def write(self, database, **what):
+        """Write its configuration file, at once; ``database(port)`` is its URL at the port of its proxy."""
+        new = self._config.with_suffix(".new")
+        new.write_text(document(database(self.proxy.port), self.port, **what))
+        new.replace(self._config)
 
     def ahead(self, seconds):
         """Set its wall clock so far ahead."""
@@ -105,9 +101,9 @@ class Replica:
         with self.clock.open("r+b") as file:
             file.write(struct.pack("q", round(1e6 * seconds)))
 
-    def start(self, *, first=False):
+    def start(self):
         self.wanted = True
-        command = ["serve", self._config, *([] if first else ["--stored"])]
+        command = ["serve", self._config]
         self.pid = self._forker.start(command=command, clock=self.clock, log=self.log, without=self._without)
 
     def said(self):

@@ -29,36 +29,43 @@ def two(database):
 
 def test_a_stream_has_one_owner(two):
     one, other = two
-    claimed = one.claim("support")
+    claimed = one.claim()
     assert claimed.epoch == 1
-    assert other.claim("support") is None
-    view = other.beat("localhost:2", {})
-    assert view.leases["support"][:3] == (one.id, 1, True)
+    assert other.claim() is None
+    view = other.beat("localhost:2", None)
+    assert view.lease[:3] == (one.id, 1, True)
     assert {each.address for each in view.processes.values()} == {"localhost:1", "localhost:2"}
-    one.release("support", claimed.epoch, heir=other.id)
-    assert other.beat("localhost:2", {}).leases["support"] == (None, 1, True, 0.0, other.id)
-    assert other.claim("support").epoch == 2
-    assert other.beat("localhost:2", {}).leases["support"].heir is None
-    one.release("support", claimed.epoch)  # too late: it owns nothing
-    assert other.beat("localhost:2", {}).leases["support"].owner == other.id
+    one.release(claimed.epoch, heir=other.id)
+    assert other.beat("localhost:2", None).lease == (None, 1, True, other.id)
+    assert other.claim().epoch == 2
+    assert other.beat("localhost:2", None).lease.heir is None
+    one.release(claimed.epoch)  # too late: it owns nothing
+    assert other.beat("localhost:2", None).lease.owner == other.id
 
 
-def test_a_lease_is_renewed_with_the_load_until_it_is_lost(database):
+def test_processes_of_another_stream_are_not_seen(two, database):
+    stranger = table(f"{database}&stream=other")
+    assert stranger.claim().epoch == 1 and two[0].claim().epoch == 1
+    assert set(stranger.beat("localhost:3", None).processes) == {stranger.id}
+    assert stranger.id not in two[0].beat("localhost:1", None).processes
+    stranger.leave()
+
+
+def test_a_lease_is_renewed_until_it_is_lost(database):
     one, other = table(database, 0.5), table(database, 0.5)
-    claimed = one.claim("")
+    claimed = one.claim()
     for _ in range(8):
         time.sleep(0.1)
-        one.beat("a", {claimed.stream: (claimed.epoch, 0.25)})
-        assert other.claim("") is None
-    assert other.beat("b", {}).leases[""].load == 0.25
+        one.beat("a", claimed)
+        assert other.claim() is None
     time.sleep(0.6)
-    view = other.beat("b", {})
-    assert (view.leases[""].owner, view.leases[""].valid) == (one.id, False)
+    view = other.beat("b", None)
+    assert (view.lease.owner, view.lease.valid) == (one.id, False)
     assert one.id not in view.processes
-    taken = other.claim("")
+    taken = other.claim()
     assert taken.epoch == claimed.epoch + 1
-    lost = one.beat("a", {claimed.stream: (claimed.epoch, 0.25)})
-    assert (lost.leases[""].owner, lost.leases[""].epoch) == (other.id, taken.epoch)
+    lost = one.beat("a", claimed)
+    assert (lost.lease.owner, lost.lease.epoch) == (other.id, taken.epoch)
     for each in (one, other):
         each.leave()
 
@@ -66,13 +73,12 @@ def test_a_lease_is_renewed_with_the_load_until_it_is_lost(database):
 def test_the_owner_before_cannot_append(two, database):
     """An owner that was silent for too long; the control leaves the fence out."""
     one, other = two
-    url = f"{database}&stream=support"
-    first = one.claim("support")
-    old = PostgresLog(url, epoch=first.epoch)
+    first = one.claim()
+    old = PostgresLog(database, epoch=first.epoch)
     old.append([row(1)])
     old.commit()
-    one.release("support", first.epoch)
-    new = PostgresLog(url, epoch=other.claim("support").epoch)
+    one.release(first.epoch)
+    new = PostgresLog(database, epoch=other.claim().epoch)
     new.append([row(2)])
     new.commit()
     old.append([row(2)])
@@ -88,11 +94,10 @@ def test_the_owner_before_cannot_append(two, database):
 def test_without_a_fence_two_owners_write_one_log(two, database, monkeypatch):
     """Control: the fence lets everybody pass, and the owner before writes into the log of the next one."""
     one, other = two
-    url = f"{database}&stream=support"
-    first = one.claim("support")
-    old = PostgresLog(url, epoch=first.epoch)
-    one.release("support", first.epoch)
-    new = PostgresLog(url, epoch=other.claim("support").epoch)
+    first = one.claim()
+    old = PostgresLog(database, epoch=first.epoch)
+    one.release(first.epoch)
+    new = PostgresLog(database, epoch=other.claim().epoch)
     from bot_orch.log.stores.postgres import log as module
 
     monkeypatch.setitem(module._Q, "fence", "SELECT %s, %s")
@@ -107,8 +112,8 @@ def test_processes_wake_each_other(two):
     import select
 
     one, other = two
-    other.beat("b", {})
-    one.claim("support")
+    other.beat("b", None)
+    one.claim()
     assert select.select([other.descriptor()], [], [], 10)[0]
     other.news()
     assert not select.select([other.descriptor()], [], [], 0)[0]

@@ -1,4 +1,4 @@
-"""Owners that die or freeze, as processes: another one takes their routers, and the log stays one history."""
+"""Owners that die or freeze, as processes: another one takes the router, and the log stays one history."""
 
 import contextlib
 import http.client
@@ -20,7 +20,6 @@ from bot_orch.log.verification import replay
 
 LAUNCHER = Path(__file__).parent / "owning.py"
 LEASE_S = 2.0
-ROUTERS = ("default", "support")
 TEXT = """
 version: 1
 database: {database}
@@ -29,14 +28,12 @@ log_level: error
 limits: {{grace_s: 1, snapshot_every: 50}}
 router: {{policy: bot}}
 agents: [{{id: a, kind: simulated}}, {{id: b, kind: simulated}}]
-routers:
-  support: {{router: {{policy: bot}}, agents: [{{id: c, kind: simulated}}, {{id: d, kind: simulated}}]}}
 """
 
 
 @contextlib.contextmanager
 def pair(folder, database, *mode, text=TEXT):
-    """Two processes, each the owner of one of two routers."""
+    """Two processes, the owner of the router first."""
     url, replicas = f"{database}&lease_s={LEASE_S}", []
     try:
         for name in ("one", "two"):
@@ -48,8 +45,7 @@ def pair(folder, database, *mode, text=TEXT):
             each.start()
         for each in starting:
             each.join()
-        one_each(replicas)
-        yield replicas
+        yield owner_first(replicas)
     finally:
         for each in replicas:
             if each.child is not None:
@@ -57,117 +53,113 @@ def pair(folder, database, *mode, text=TEXT):
             each.close()
 
 
-def owned(replica):
-    """What a process serves itself: it is asked as another process would."""
+def owns(replica):
+    """Whether a process serves the router itself: it is asked as another process would."""
     with contextlib.suppress(OSError, http.client.HTTPException):
-        status, found = call(replica.port, "GET", "/v1/routers", headers={"x-bot-orch-router": "*"}, timeout=5)
-        return [each["name"] for each in found if each["ready"]] if status == 200 else []
-    return []
+        asked = {"x-bot-orch-passed-on": "1"}
+        return call(replica.port, "GET", "/v1/admin/state", headers=asked, timeout=5)[0] == 200
+    return False
 
 
-def one_each(replicas):
-    until(lambda: sorted(map(len, map(owned, replicas))) == [1, 1], pause_s=0.1)
+def owner_first(replicas):
+    """The owner of the router and the other process, once one of them owns it."""
+    return until(
+        lambda: sum(map(owns, replicas)) == 1 and sorted(replicas, key=lambda each: not owns(each)), pause_s=0.1
+    )
 
 
-def decided(replica, router, acked=None):
+def decided(replica, acked=None):
     """One decision, whose id is noted if it was acknowledged."""
     try:
-        status, made = call(replica.port, "POST", f"/r/{router}/v1/decisions", {"task": {}}, timeout=20)
+        status, made = call(replica.port, "POST", "/v1/decisions", {"task": {}}, timeout=20)
     except (OSError, http.client.HTTPException):
         return None
     if status != 200:
         assert status == 503, made
         return None
     if acked is not None:
-        acked[router].append(made["id"])
+        acked.append(made["id"])
     return made["id"]
 
 
-def histories(database, acked):
-    for router in ROUTERS:
-        log = open_log(f"{database}&stream={router}" if router != "default" else database)
-        events = [row.event() for row in log.read()]
-        made = Counter(event.id for event in events if isinstance(event, DecisionMade))
-        assert set(acked[router]) <= set(made) and set(made.values()) <= {1}
-        assert replay(log).ok
-        log.close()
+def check_history(database, acked):
+    log = open_log(database)
+    events = [row.event() for row in log.read()]
+    made = Counter(event.id for event in events if isinstance(event, DecisionMade))
+    assert set(acked) <= set(made) and set(made.values()) <= {1}
+    assert replay(log).ok
+    log.close()
 
 
 def test_a_killed_owner_is_followed_within_the_lease(tmp_path, database):
     with pair(tmp_path, database) as (one, two):
-        acked, done = {router: [] for router in ROUTERS}, threading.Event()
+        acked, done = [], threading.Event()
 
         def client():
             while not done.is_set():
-                for router in ROUTERS:
-                    decided(two, router, acked)
+                decided(two, acked)
                 time.sleep(0.02)
 
         thread = threading.Thread(daemon=True, target=client)
         thread.start()
-        until(lambda: min(map(len, acked.values())) > 20)
-        (mine,), (theirs,) = owned(two), owned(one)
+        until(lambda: len(acked) > 20)
         one.end(signal.SIGKILL)
-        began, known = time.monotonic(), len(acked[theirs])
-        until(lambda: len(acked[theirs]) > known + 5)
+        began, known = time.monotonic(), len(acked)
+        until(lambda: len(acked) > known + 5)
         assert time.monotonic() - began < 20 * LEASE_S  # a loaded machine is slow; the lease itself is shorter
-        assert len(acked[mine]) > 20
         done.set()
         thread.join(PATIENCE_S)
-        assert set(owned(two)) == set(ROUTERS)
-        one.start()  # it comes back, and gets a router
-        one_each((one, two))
-        for router in ROUTERS:
-            until(lambda router=router: decided(one, router, acked))
-    histories(database, acked)
+        assert owns(two)
+        one.start()  # it comes back, as a front
+        until(lambda: decided(one, acked))
+        assert owns(two)
+    check_history(database, acked)
 
 
-def frozen(pair_of, acked, place="committing"):
-    """Freeze an owner in a commit until another one has its router; what it answers when it goes on."""
-    one, two = pair_of
-    (router,), answers = owned(one), []
-    assert decided(one, router, acked)
+def frozen(one, two, acked, place="committing"):
+    """Freeze the owner in a commit until the other one has the router; what it answers when it goes on."""
+    answers = []
+    assert decided(one, acked)
     (one.folder / place).touch()
 
     def ask():
         with contextlib.suppress(OSError, http.client.HTTPException):
-            answers.append(keyed(one, router))
+            answers.append(keyed(one))
 
     asking = threading.Thread(daemon=True, target=ask)
     asking.start()
     until(lambda: not (one.folder / place).exists())
-    until(lambda: set(owned(two)) == set(ROUTERS), pause_s=0.1)
+    until(lambda: owns(two), pause_s=0.1)
     os.kill(one.child, signal.SIGCONT)
     asking.join(PATIENCE_S)
-    return router, answers[0]
+    return answers[0]
 
 
-def keyed(replica, router):
+def keyed(replica):
     """The answer to one decision under a key."""
     headers = {"idempotency-key": "k"}
-    return call(replica.port, "POST", f"/r/{router}/v1/decisions", {"task": {}}, headers, timeout=PATIENCE_S)
+    return call(replica.port, "POST", "/v1/decisions", {"task": {}}, headers, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_an_owner_that_was_frozen_in_a_commit_is_fenced_off(tmp_path, database, place):
     with pair(tmp_path, database) as (one, two):
-        acked = {router: [] for router in ROUTERS}
-        router, (status, told) = frozen((one, two), acked, place)
+        acked = []
+        status, told = frozen(one, two, acked, place)
         assert status == 503 or place == "committed", told
-        again = until(lambda: (answer := keyed(two, router))[0] == 200 and answer[1])
+        again = until(lambda: (answer := keyed(two))[0] == 200 and answer[1])
         assert status == 503 or told["id"] == again["id"], "it was written, and the next owner knows it"
-        acked[router].append(again["id"])
+        acked.append(again["id"])
         for each in (one, two):
-            until(lambda each=each: decided(each, router, acked))
-        one_each((one, two))
-    histories(database, acked)
+            until(lambda each=each: decided(each, acked))
+        assert owns(two) and not owns(one)
+    check_history(database, acked)
 
 
 def test_without_the_fence_it_acknowledges_what_the_next_owner_does_not_know(tmp_path, database):
     """Control: the same freeze, and the answer is wrong."""
     with pair(tmp_path, database, "fenceless") as (one, two):
-        acked = {router: [] for router in ROUTERS}
-        _, (status, told) = frozen((one, two), acked)
+        status, told = frozen(one, two, [])
         assert status == 200, told
         with pytest.raises(AssertionError):
             assert status == 503, "acknowledged by an owner whose lease another process has"
@@ -179,11 +171,6 @@ SLOW = TEXT.replace(
   - {{id: a, kind: simulated, params: {{median_s: 3.0, sigma: 0}}}}
   - {{id: person, kind: human, timeout_s: 60, price: {{per_call_usd: 2.0}}}}""",
 ).replace("router: {{policy: bot}}\n", "router: {{policy: bot, success_reward: 1.0}}\n", 1)
-
-
-def owner_first(replicas):
-    """The owner of the default router, and the other process."""
-    return sorted(replicas, key=lambda each: "default" not in owned(each))
 
 
 def submitted(replica, agent):
@@ -214,7 +201,7 @@ def events_of(database, kind):
 def test_rounds_and_tickets_of_a_frozen_owner_go_on_once(tmp_path, database):
     """The frozen one was waiting for a model and a person: what it gets, it keeps for itself."""
     with pair(tmp_path, database, text=SLOW) as replicas:
-        victim, other = owner_first(replicas)
+        victim, other = replicas
         tasks = [submitted(victim, "a") for _ in range(2)]
         asked = submitted(victim, "person")
         until(lambda: len(events_of(database, DecisionMade)) == 3)
@@ -227,7 +214,7 @@ def test_rounds_and_tickets_of_a_frozen_owner_go_on_once(tmp_path, database):
         assert "error" not in answered(other, "POST", f"{path}/answer", {"text": "it is", "claim": claim})
         until(lambda: ended(other, asked))
         os.kill(victim.child, signal.SIGCONT)
-        one_each(replicas)
+        owner_first(replicas)
         time.sleep(1.0)  # its own rounds end
         for each in replicas:
             assert ended(each, asked)["output"] == "it is"
@@ -246,12 +233,12 @@ def test_processes_that_slept_together_take_nothing_from_each_other(tmp_path, da
     with pair(tmp_path, database, text=SLOW) as replicas:
         submitted(replicas[0], "person")
         until(lambda: answered(replicas[0], "GET", "/v1/queue")["tickets"])
-        before = [owned(each) for each in replicas]
+        before = [owns(each) for each in replicas]
         for each in replicas:
             os.kill(each.child, signal.SIGSTOP)
         time.sleep(1.5 * LEASE_S)
         for each in replicas:
             os.kill(each.child, signal.SIGCONT)
-        until(lambda: [owned(each) for each in replicas] == before, pause_s=0.1)
+        until(lambda: [owns(each) for each in replicas] == before, pause_s=0.1)
         assert len(answered(replicas[0], "GET", "/v1/queue")["tickets"]) == 1
     assert [event.topic for event in events_of(database, Noted)] == ["queue.opened"]

@@ -1,7 +1,6 @@
-"""Routers with owners: any process answers for every router, and routers move with their state."""
+"""A router with an owner: every process answers for it, and it moves with its state."""
 
 import asyncio
-import itertools
 import json
 import socket
 import threading
@@ -16,7 +15,6 @@ from service_running import Running, until
 
 from bot_orch.clock import SystemClock
 from bot_orch.core.events import DecisionMade, FeedbackGiven
-from bot_orch.errors import InvalidInputError
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import ClockAheadError
 from bot_orch.log.verification import replay
@@ -33,23 +31,13 @@ log_level: error
 limits: {{grace_s: 1}}
 router: {{policy: bot}}
 agents: [{{id: general, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
-routers:
-  support:
-    router: {{policy: bot}}
-    agents: [{{id: helper, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
-  code:
-    router: {{policy: bot}}
-    agents: [{{id: coder, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}, {{id: person, kind: human}}]
-  fourth:
-    router: {{policy: bot}}
-    agents: [{{id: fourth, kind: simulated, params: {{median_s: 0.0, sigma: 0.0}}}}]
 """
-AGENTS = {"default": "general", "support": "helper", "code": "coder", "fourth": "fourth"}
+PERSON = ", {{id: person, kind: human}}]"
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
 
 
-def config(database, lease_s=2, grace_s=1):
-    text = TEXT.format(database=json.dumps(f"{database}&lease_s={lease_s}"))
+def config(database, lease_s=2, grace_s=1, more="]"):
+    text = TEXT.replace("}}}}]", "}}}}" + more).format(database=json.dumps(f"{database}&lease_s={lease_s}"))
     return parse_config(text.replace("grace_s: 1}", f"grace_s: {grace_s}}}"))
 
 
@@ -57,8 +45,9 @@ def config(database, lease_s=2, grace_s=1):
 def begin(database):
     running = []
 
-    def start(clock=None, **options):
-        running.append(Running(config(database, **options), **({"clock": clock} if clock else {})))
+    def start(clock=None, read=None, stream="", **options):
+        url = f"{database}&stream={stream}" if stream else database
+        running.append(Running(config(url, **options), read=read, **({"clock": clock} if clock else {})))
         return running[-1]
 
     yield start
@@ -67,21 +56,17 @@ def begin(database):
             each.stop()
 
 
-def owned(service):
-    return {name for name, each in service.runtime.peers.items() if not each.away}
+def owner_first(*services):
+    """The services, the owner of the router first, once there is one and its front knows it."""
 
+    def found():
+        first, *rest = sorted(services, key=lambda each: not each.serves)
+        alone = first.serves and not any(each.serves for each in rest)
+        return (
+            (first, *rest) if alone and all(each.runtime.forwarder.directory.owner_elsewhere for each in rest) else None
+        )
 
-def spread(*services):
-    """Wait until every router is served once, and every process serves as many."""
-
-    def even():
-        names = [owned(each) for each in services]
-        total = sum(map(len, names))
-        return total == len(AGENTS) == len(set().union(*names)) and {len(each) for each in names} == {
-            total // len(names)
-        }
-
-    until(even)
+    return until(found)
 
 
 class WrongClock(SystemClock):
@@ -91,15 +76,10 @@ class WrongClock(SystemClock):
         return super().now_us() + self.ahead_us
 
 
-def decide(service, router, path=None):
-    body = {"task": {}, "eligible": [AGENTS[router]]}
-    answer = until(lambda: _unless_moving(service.post(path or f"/r/{router}/v1/decisions", body)))
+def decide(service):
+    answer = until(lambda: _unless_moving(service.post("/v1/decisions", {"task": {}, "eligible": ["general"]})))
     assert answer.status == 200, answer
     return answer.json()["id"]
-
-
-def _if_all_are_ready(listed):
-    return {each["name"]: each["decisions"] for each in listed} if all(each["ready"] for each in listed) else None
 
 
 def _unless_moving(answer):
@@ -107,16 +87,14 @@ def _unless_moving(answer):
 
 
 def test_a_process_carries_the_chats_of_others_and_nobody_else_can(begin):
-    one, other = begin(), begin()
-    spread(one, other)
-    [router, *_] = sorted(owned(one) - {"code"})  # people answer at their owner
-    before = one.runtime.peers[router].ledger.router.rounds
+    owner, front = owner_first(begin(), begin())
+    before = owner.runtime.ledger.router.rounds
     for stream in (False, True):
-        answer = other.post(f"/r/{router}/v1/chat/completions", {**CHAT, "stream": stream})
-        assert (answer.status, answer.headers["x-bot-orch-agent"]) == (200, AGENTS[router])
-    assert one.runtime.peers[router].ledger.router.rounds == before + 2
-    assert b'how="carried"' in other.get("/metrics").body
-    host, _, secret = other.runtime.forwarder.directory.of(router).rounds.partition(" ")
+        answer = front.post("/v1/chat/completions", {**CHAT, "stream": stream})
+        assert (answer.status, answer.headers["x-bot-orch-agent"]) == (200, "general")
+    assert owner.runtime.ledger.router.rounds == before + 2
+    assert b'how="carried"' in front.get("/metrics").body
+    host, _, secret = front.runtime.forwarder.directory.owner_elsewhere.rounds.partition(" ")
     assert len(secret) >= 32
     with closing(socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), 10)) as client:
         message = msgspec.msgpack.encode(Hello(0, "a guess"))
@@ -125,62 +103,54 @@ def test_a_process_carries_the_chats_of_others_and_nobody_else_can(begin):
             assert said == bytes(4)  # until the connection is closed
 
 
-def test_every_process_answers_for_every_router(begin):
-    one, other = begin(), begin()
-    spread(one, other)
-    for service in (one, other):
-        for router, agent in AGENTS.items():
-            made = decide(service, router)
-            assert service.get(f"/v1/decisions/{made}").json()["decision"]["agent"] == agent
-            for told in (False, True):
-                report = service.post("/v1/feedback", {"decision_id": made, "reward": 1.0}).json()
-                assert (report["effect"], report["duplicate"]) == ("learned", told)
-            chat = {**CHAT, "model": f"auto:{router}", "stream": True}
-            answer = service.post("/v1/chat/completions", chat)
-            assert answer.status == 200 and b"[DONE]" in answer.body
-            for page in ("/", "/decisions", "/queue", "/dashboard/share.csv"):
-                assert service.get(f"/r/{router}{page}").status == 200
-        for path in ("/", "/queue", "/login", "/health/ready", "/openapi.json", "/v1/models", "/metrics"):
+def test_every_process_answers_for_the_router(begin):
+    services = owner_first(begin(), begin())
+    for service in services:
+        made = decide(service)
+        assert service.get(f"/v1/decisions/{made}").json()["decision"]["agent"] == "general"
+        for told in (False, True):
+            report = service.post("/v1/feedback", {"decision_id": made, "reward": 1.0}).json()
+            assert (report["effect"], report["duplicate"]) == ("learned", told)
+        answer = service.post("/v1/chat/completions", {**CHAT, "stream": True})
+        assert answer.status == 200 and b"[DONE]" in answer.body
+        pages = ("/", "/decisions", "/queue", "/dashboard/share.csv", "/login")
+        for path in (*pages, "/health/ready", "/openapi.json", "/v1/models", "/metrics"):
             assert service.get(path).status == 200, path
-        listed = until(lambda service=service: _if_all_are_ready(service.get("/v1/routers").json()))
-        assert set(listed) == set(AGENTS) and min(listed.values()) > 0
+    state = services[1].get("/v1/admin/state").json()
+    assert state["process"] == process_name(), "both servers are threads of this process"
 
 
-def test_a_key_has_one_answer_before_and_after_a_move(begin, database):
+def test_a_key_has_one_answer_before_and_after_a_move(begin):
     one = begin()
-    until(lambda: owned(one) == set(AGENTS))
+    until(lambda: one.serves)
     headers = {"Idempotency-Key": "k"}
-    made = {name: one.post(f"/r/{name}/v1/decisions", {"task": {}}, headers=headers).json()["id"] for name in AGENTS}
+    made = one.post("/v1/decisions", {"task": {}}, headers=headers).json()["id"]
     other = begin()
-    spread(one, other)
-    for service, name in itertools.product((one, other), AGENTS):
-        ask = partial(service.post, f"/r/{name}/v1/decisions", {"task": {}}, headers=headers)
-        again = until(lambda ask=ask: _unless_moving(ask()))
-        assert again.json()["id"] == made[name]
+    owner_first(one, other)
+    assert other.post("/v1/decisions", {"task": {}}, headers=headers).json()["id"] == made
     one.stop()
-    until(lambda: owned(other) == set(AGENTS))
-    for name in AGENTS:
-        assert other.post(f"/r/{name}/v1/decisions", {"task": {}}, headers=headers).json()["id"] == made[name]
+    until(lambda: other.serves)
+    assert other.post("/v1/decisions", {"task": {}}, headers=headers).json()["id"] == made
 
 
-def test_routers_move_under_load_and_nothing_is_lost_or_doubled(begin, database):
-    """Processes join and leave while clients ask both; the logs hold what was acknowledged, once, and replay."""
-    one, other = begin(), begin()
-    spread(one, other)
-    acked, statuses, done = {name: [] for name in AGENTS}, Counter(), threading.Event()
+def test_the_router_moves_under_load_and_nothing_is_lost_or_doubled(begin, database):
+    """Owners leave and new processes join while clients ask all; the log holds what was acknowledged, once."""
+    services = [begin(), begin()]
+    owner_first(*services)
+    acked, statuses, done = [], Counter(), threading.Event()
 
     def client(number):
-        step = 0
+        step = number
         while not done.is_set():
-            service, router = (one, other)[step % 2], list(AGENTS)[(step + number) % len(AGENTS)]
             step += 1
+            service = services[step % len(services)]
             try:
-                answer = service.post(f"/r/{router}/v1/decisions", {"task": {}, "eligible": [AGENTS[router]]})
+                answer = service.post("/v1/decisions", {"task": {}})
                 statuses[answer.status] += 1
                 if answer.status != 200:
                     continue
                 made = answer.json()["id"]
-                acked[router].append(made)
+                acked.append(made)
                 service.post("/v1/feedback", {"decision_id": made, "reward": 0.5})
             except OSError:
                 statuses["broken"] += 1
@@ -188,59 +158,81 @@ def test_routers_move_under_load_and_nothing_is_lost_or_doubled(begin, database)
     clients = [threading.Thread(daemon=True, target=client, args=(number,)) for number in range(3)]
     for each in clients:
         each.start()
-    third = begin()
-    until(lambda: owned(third))
-    time.sleep(0.5)
-    third.stop()
-    until(lambda: not owned(third) and sum(len(owned(each)) for each in (one, other)) == len(AGENTS))
-    time.sleep(0.5)
+    for _ in range(2):
+        services.append(begin())
+        first, *_ = owner_first(*services)
+        known = len(acked)
+        until(lambda known=known: len(acked) > known + 30)
+        services.remove(first)  # nobody asks it from now on
+        time.sleep(0.2)
+        first.stop()
+        owner_first(*services)
+        known = len(acked)
+        until(lambda known=known: len(acked) > known + 30)
     done.set()
     for each in clients:
         each.join()
     assert set(statuses) <= {200, 503}
     assert statuses[200] > 10 * statuses[503]
-    for service in (one, other):
+    for service in services:
         service.stop()
-    for router in AGENTS:
-        stream = "" if router == "default" else f"&stream={router}"
-        log = open_log(f"{database}{stream}")
-        events = [row.event() for row in log.read()]
-        made = Counter(event.id for event in events if isinstance(event, DecisionMade))
-        learned = Counter(event.decision_id for event in events if isinstance(event, FeedbackGiven))
-        assert set(acked[router]) <= set(made)
-        assert set(made.values()) == {1} and set(learned.values()) == {1}
-        assert replay(log).ok
-        log.close()
+    log = open_log(database)
+    events = [row.event() for row in log.read()]
+    made = Counter(event.id for event in events if isinstance(event, DecisionMade))
+    learned = Counter(event.decision_id for event in events if isinstance(event, FeedbackGiven))
+    assert set(acked) <= set(made)
+    assert set(made.values()) == {1} and set(learned.values()) == {1}
+    assert replay(log).ok
+    log.close()
 
 
 def test_a_move_does_not_wait_for_a_grace_that_nobody_needs(begin):
-    one = begin(grace_s=600)
-    until(lambda: owned(one) == set(AGENTS))
-    other = begin(grace_s=600)
-    spread(one, other)
-    for router in AGENTS:
-        decide(other, router)
-    one.stop()
-    until(lambda: owned(other) == set(AGENTS))
+    owner, front = owner_first(begin(grace_s=600), begin(grace_s=600))
+    decide(front)
+    owner.stop()
+    until(lambda: front.serves)
 
 
 def test_a_stop_does_not_wait_for_a_person(begin):
-    one, other = begin(grace_s=600), begin(grace_s=600)
-    spread(one, other)
-    first, last = (one, other) if "code" in owned(one) else (other, one)
+    first, last = owner_first(begin(grace_s=600, more=PERSON), begin(grace_s=600, more=PERSON))
     task = {"task": {"text": "is it?"}, "eligible": ["person"], "background": True}
-    made = first.post("/r/code/v1/tasks", task).json()["id"]
-    opened = until(lambda: first.get("/r/code/v1/queue").json()["tickets"])[0]
+    made = first.post("/v1/tasks", task).json()["id"]
+    opened = until(lambda: first.get("/v1/queue").json()["tickets"])[0]
     ticket = opened["id"]
-    assert first.runtime.peers["code"].in_flight, "the control: the round is under way"
+    assert first.runtime.in_flight, "the control: the round is under way"
     first.stop()
-    until(lambda: owned(last) == set(AGENTS))
+    until(lambda: last.serves)
     for step, body in (("claim", {}), ("answer", {"text": "yes"})):
-        act = partial(last.post, f"/r/code/v1/queue/{ticket}/{step}", body)
+        act = partial(last.post, f"/v1/queue/{ticket}/{step}", body)
         answer = until(lambda act=act: _unless_moving(act()))
         assert (answer.status, answer.json()["deadline_us"]) == (200, opened["deadline_us"])
-    ended = until(lambda: (v := last.get(f"/r/code/v1/tasks/{made}").json())["status"] != "running" and v)
+    ended = until(lambda: (v := last.get(f"/v1/tasks/{made}").json())["status"] != "running" and v)
     assert (ended["output"], len(ended["decisions"])) == ("yes", 1)
+
+
+def test_each_process_reads_its_own_file(begin, database):
+    """A reload at the owner is in the log before it counts; a front uses its file once it owns the router."""
+    files = {name: config(database) for name in ("one", "other")}
+    one, other = (begin(read=lambda name=name: files[name]) for name in files)
+    owner, front = owner_first(one, other)
+    mine, theirs = ("one", "other") if owner is one else ("other", "one")
+    files[mine] = config(database, more=", {{id: fresh, kind: simulated}}]")
+    told = owner.post("/v1/admin/reload").json()
+    assert told == {"changed": ["agents"], "after_restart": []}
+    assert [each["id"] for each in front.get("/v1/agents").json()] == ["general", "fresh"], "the owner answers"
+    statuses = Counter(front.post("/v1/chat/completions", CHAT).status for _ in range(20))
+    assert statuses == {200: 20}, "a front that lacks an agent lets the owner choose another"
+    files[theirs] = config(database, more=", {{id: later, kind: simulated}}]")
+    assert owner.post("/v1/admin/reload").status == 200, "it asks the other processes, too"
+    assert [agent.id for agent in front.runtime.config.agents] == ["general", "later"]
+    owner.stop()
+    until(lambda: front.serves)
+    assert [each["id"] for each in front.get("/v1/agents").json()] == ["general", "later"]
+    front.stop()
+    log = open_log(database)
+    assert [row.kind for row in log.read()].count(next(log.read()).kind) == 3, "one change of settings at each"
+    assert replay(log).ok
+    log.close()
 
 
 @pytest.mark.parametrize(("grace_s", "wait_s"), [(0, 5.0), (5, 7.0), (600, 30.0)])
@@ -249,16 +241,15 @@ def test_callers_wait_longer_than_a_move_may_take(begin, grace_s, wait_s):
 
 
 def test_what_is_known_to_a_router_on_the_move_is_not_unknown(begin, monkeypatch):
-    """While nobody serves a router, reports on its decisions wait, then get 503; never 404."""
-    one, other = begin(), begin()
-    spread(one, other)
-    made, router = next((decide(one, name), name) for name in ("support", "code", "fourth") if name in owned(one))
+    """While no process serves the router, reports on its decisions wait, then get 503; never 404."""
+    one, other = owner_first(begin(), begin())
+    made = decide(one)
     gap, take = threading.Event(), OwnerCluster._take
 
-    async def taking(self, name):
+    async def taking(self):
         while not gap.is_set():
             await asyncio.sleep(0.01)
-        await take(self, name)
+        await take(self)
 
     monkeypatch.setattr(OwnerCluster, "_take", taking)
     monkeypatch.setattr(other.runtime.forwarder, "_wait_s", 1.0)
@@ -269,45 +260,38 @@ def test_what_is_known_to_a_router_on_the_move_is_not_unknown(begin, monkeypatch
     assert other.get(f"/v1/decisions/{made}").status == 503
     gap.set()
     assert until(lambda: _unless_moving(other.post("/v1/feedback", report))).json()["effect"] == "learned"
-    until(lambda: owned(other) == set(AGENTS))
     assert other.get("/v1/decisions/00000000-0000-7000-8000-000000000000").status == 404
-    assert router in owned(other)
 
 
-def test_routers_need_one_database(database):
-    text = TEXT.format(database=json.dumps(database))
-    one = f"  fourth:\n    database: {json.dumps(database)}\n"
-    with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is PostgreSQL alone; use files"):
-        parse_config(text.replace(json.dumps(database), "log.sqlite").replace("  fourth:\n", one))
-    with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is a file, and the default"):
-        parse_config(text.replace("  fourth:\n", "  fourth:\n    database: log.sqlite\n"))
-    with pytest.raises(InvalidInputError, match=r"config.cluster.serve: is not a setting; remove it"):
-        parse_config(text + "cluster: {serve: turns}\n")
-    other = text.replace("  fourth:\n", f"  fourth:\n    database: {json.dumps(database + '&schema=other')}\n")
-    with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is not the database"):
-        parse_config(other)
+def test_two_services_in_one_schema_by_streams(begin, database):
+    """Each has its own log, owner and processes."""
+    shop, desk = begin(), begin(stream="desk")
+    until(lambda: shop.serves and desk.serves)
+    assert shop.get(f"/v1/decisions/{decide(desk)}").status == 404
+    decide(shop)
+    assert not shop.runtime.forwarder.directory.members and not desk.runtime.forwarder.directory.members
+    shop.stop()
+    desk.stop()
+    for url in (database, f"{database}&stream=desk"):
+        with closing(open_log(url)) as log:
+            assert sum(row.holds(DecisionMade) for row in log.read()) == 1
 
 
-def test_who_serves_which_router(begin):
-    one, other = begin(), begin()
-    spread(one, other)
-    until(lambda: all(each["ready"] for each in one.get("/v1/routers").json()))
-    found = one.get("/v1/routers").json()
-    assert {each["process"] for each in found} == {process_name()}, "both servers are threads of this process"
-
-
-def test_an_owner_whose_clock_is_ahead_leaves_its_routers(begin, database):
+def test_an_owner_whose_clock_is_ahead_leaves_the_router(begin, database):
     clock = WrongClock()
-    one, other = begin(clock=clock), begin()
-    spread(one, other)
+    one = begin(clock=clock)
+    until(lambda: one.serves)
+    other = begin()
+    owner_first(one, other)
     clock.ahead_us = 172_800_000_000
-    until(lambda: not owned(one) and owned(other) == set(AGENTS))
-    for router in AGENTS:
-        decide(one, router)  # passed on
-        with closing(open_log(config(database).split()[router].database)) as log:
-            assert log.last()[1] - SystemClock().now_us() < 60_000_000, "the time of the log was not pulled ahead"
+    until(lambda: not one.serves and other.serves)
+    decide(one)  # passed on
+    with closing(open_log(database)) as log:
+        assert log.last()[1] - SystemClock().now_us() < 60_000_000, "the time of the log was not pulled ahead"
     board = Forwarder(Directory(0), wait_s=1.0)
     with pytest.raises(ClockAheadError, match="172800"):
         asyncio.run(OwnerCluster(config(database), board, clock=clock).start(None))  # nor does it start
     clock.ahead_us = 0
-    spread(one, other)
+    decide(one)
+    other.stop()
+    until(lambda: one.serves)

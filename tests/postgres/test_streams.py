@@ -8,7 +8,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.log.log import LogConflictError, LogFencedError, Row, Snapshot
 from bot_orch.log.stores.postgres.connect import LogUnavailableError, connect
 from bot_orch.log.stores.postgres.log import PostgresLog
-from bot_orch.service.config import parse_config
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
 CLAIM = "SELECT claim_stream(%s, %s, %s)"
@@ -172,17 +171,6 @@ def test_an_owner_notices_numbers_that_are_taken(opened, database):
     log.rollback()
     with pytest.raises(LogConflictError, match="row 1 does not follow 1"):
         log.append([row(1)])
-
-
-def test_routers_without_a_database_get_a_stream():
-    config = parse_config(
-        "version: 1\ndatabase: postgresql://host/name?lease_s=4\nagents: [{id: a, kind: simulated}]\n"
-        "routers: {support: {agents: [{id: a, kind: simulated}]}}"
-    )
-    assert [part.database for part in config.split().values()] == [
-        "postgresql://host/name?lease_s=4",
-        "postgresql://host/name?lease_s=4&stream=support",
-    ]
 
 
 @pytest.mark.parametrize("more", ["schema=Shop", "schema=a-b", "stream=" + 201 * "x"])

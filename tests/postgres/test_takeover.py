@@ -51,7 +51,7 @@ def begin(database):
 
 
 def router(service):
-    return service.runtime.routers["default"]
+    return service.runtime
 
 
 def serves(service):

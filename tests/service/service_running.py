@@ -134,13 +134,12 @@ class Running:
 
     @property
     def runtime(self):
-        """That of the default router; on PostgreSQL it changes when this process takes or leaves the router."""
-        main = self.server.config.app.state.runtime
-        return main.routers.get(main.config.name, main)
+        """What serves now; on PostgreSQL it changes when this process takes or leaves the router."""
+        return self.server.config.app.state.router.runtime
 
     @property
     def serves(self):
-        """Whether this process is the owner of the default router."""
+        """Whether this process is the owner of the router."""
         return not self.runtime.away and self.runtime.loaded
 
     def call(self, function):

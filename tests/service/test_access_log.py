@@ -105,7 +105,7 @@ def test_a_path_beside_the_configuration_and_a_wrong_one(tmp_path):
     config = load_config(tmp_path / "c.yaml")
     assert config.access_log == str(tmp_path / "logs" / "access.jsonl")
     with pytest.raises(InvalidInputError, match=r"config\.access_log: .* cannot be written \(No such file"):
-        make_server(config).config.app.state.runtime.open()
+        make_server(config).config.app.state.router.runtime.open()
 
 
 def test_off_by_default(start, tmp_path):

@@ -76,7 +76,7 @@ def test_what_alerts_are_made_of(start):
     watched = "alignment: {{geometry: {{name: labels, labels: 2}}}}"
     text = BASE.replace("seed: 5,", f"seed: 5, {watched}, budget: {{{{window_usd: 10}}}},") + (
         "audit: {{rate: 0.5, by: caller}}\n"
-        "tokens: [{{name: app, scopes: [decide, feedback, metrics], env: APP, limits: {{usd: 20}}}}]\n"
+        "tokens: [{{name: app, scopes: [decide, feedback, metrics], env: APP, limits: {{usd_per_day: 20}}}}]\n"
     )
     service = start(text, environment={"APP": "x" * 20})
     bearer = {"authorization": f"Bearer {'x' * 20}"}
@@ -149,5 +149,5 @@ def test_control_the_parser_refuses(broken):
 
 
 def test_an_empty_service_is_a_valid_exposition():
-    text = exposition([({}, Metrics(), {"bot_orch_ready": [({}, 1.0)]})])
+    text = exposition([Metrics()], {"bot_orch_ready": [({}, 1.0)]})
     assert parse(text)["bot_orch_ready"][2] == [("bot_orch_ready", {}, 1.0)]

@@ -137,14 +137,6 @@ def test_nobody_there():
         client.agents()
 
 
-def test_a_router_by_name():
-    seen = []
-    transport = httpx.MockTransport(lambda request: seen.append(request) or httpx.Response(200, json=[]))
-    with Client(transport=transport, router="code", token="secret") as client:  # noqa: S106
-        client.agents()
-    assert seen[0].url.path == "/r/code/v1/agents" and seen[0].headers["authorization"] == "Bearer secret"
-
-
 def test_steps_of_a_round(start):
     """The caller looks at answers and decides again; the decision that accepts takes the outcome."""
     service = start()

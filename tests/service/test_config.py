@@ -127,10 +127,6 @@ def test_words_that_only_resemble_secrets_are_not_refused():
             "agents: [A], router: {midstream: resume}",
             "config.router.midstream: .*; choose from continue, error, restart",
         ),
-        (
-            "agents: [A], routers: {x: {agents: [A], router: {midstream: other}}}",
-            "midstream: .*; choose from continue, error, restart",
-        ),
         ("agents: [A], tokens: [{name: t, scopes: [none]}]", r"tokens\[0\]\.scopes\[0\]: .*; choose from .*admin"),
         (
             "agents: [{id: a, kind: simulated, prefill: x}]",

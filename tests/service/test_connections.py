@@ -270,17 +270,3 @@ def test_nobody_knows_where_a_refused_body_in_chunks_ends(start, connect):
     service = start()
     s = connect(service, b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n")
     assert rest(s).startswith(b"HTTP/1.1 404")
-
-
-def test_a_request_for_one_router_counts_once(start, connect):
-    service = start(BASE + "routers: {{other: {{agents: [{{id: a, kind: simulated}}]}}}}\n")
-    until(lambda: service.get("/health/ready").status == 200)  # with the other router, too
-    text = b'{"task": {"text": "%s"}}' % (b"x" * 300_000)
-    s = connect(service)
-    for _ in range(3):
-        head = b"POST /r/other/v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(text)
-        s.sendall(head + text)
-        said = b""
-        while not said.endswith(b"}"):
-            said += s.recv(65536)
-        assert said.startswith(b"HTTP/1.1 200")

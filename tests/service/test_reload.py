@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from service_running import PATIENCE_S, Running, free_port, until
 
 from bot_orch.cli import main
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.config import load_config
 
 CONFIG = """
@@ -169,10 +170,31 @@ def test_a_change_that_cannot_be_written_is_undone(files, monkeypatch):
     assert reload(service).json()["changed"] == ["agents"] and names(service) == ["quick", "other"]
 
 
-def test_the_command_and_the_signal(files, capsys):
-    """A real process: SIGHUP applies or refuses a file, and does not end the service."""
+def test_a_file_of_a_lower_revision_is_refused_at_a_reload_and_at_a_start(files, capsys):
+    """The log knows the highest revision whose settings it has."""
+    files.write()
+    files.path.write_text("revision: 3\n" + files.path.read_text())
+    service = files.start()
+    files.write(QUICK + OTHER)
+    refused = reload(service)
+    assert refused.status == 422 and "config.revision: is 0" in refused.json()["error"]["message"]
+    assert names(service) == ["quick"]
+    files.path.write_text("revision: 4\n" + files.path.read_text())
+    assert reload(service).json()["changed"] == ["revision", "agents"] and names(service) == ["quick", "other"]
+    service.stop()
+    files.path.write_text(files.path.read_text().replace("revision: 4", "revision: 3"))
+    assert main(["serve", str(files.path)]) == 2
+    assert "config.revision: is 3, and the log has the settings of revision 4" in capsys.readouterr().err
+    log = open_log(files.path.parent / "log.sqlite")
+    assert replay(log).ok
+    log.close()
+    files.running = None
+
+
+def served(files):
+    """A real process, and its port."""
     port = free_port()
-    files.write(port=port, level="info")
+    files.write(SLOW, port=port, level="info")
     process = subprocess.Popen(
         [sys.executable, "-m", "bot_orch", "serve", str(files.path)],
         stdout=subprocess.PIPE,
@@ -180,42 +202,43 @@ def test_the_command_and_the_signal(files, capsys):
         text=True,
         cwd=Path(__file__).parent,
     )
+    line = process.stdout.readline()
+    assert line.startswith(f"bot-orch: http://127.0.0.1:{port} (")
+    until(lambda: call(port, "GET", "/health/ready")[0] == 200)  # it listens when it says so
+    return process, port
+
+
+def test_the_signal(files):
+    """SIGHUP applies or refuses a file; it drops no request in flight, and does not end the service."""
+    process, port = served(files)
     try:
-        line = process.stdout.readline()
-        assert line.startswith(f"bot-orch: http://127.0.0.1:{port} (")
-        until(lambda: call(port, "GET", "/health/ready")[0] == 200)  # it listens when it says so
+        answers = []
+        body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": "hello"}]})
+
+        def ask():
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            connection.request("POST", "/v1/chat/completions", body)
+            with connection.getresponse() as answer:
+                answer.read()
+                answers.append(answer)
+            connection.close()
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        until(lambda: call(port, "GET", "/v1/agents")[1][0]["in_flight"])
         files.write(QUICK + OTHER, port=port, level="info")
         os.kill(process.pid, signal.SIGHUP)
         until(lambda: len(call(port, "GET", "/v1/agents")[1]) == 2)
+        assert not answers, "the control: the request was under way"
+        asking.join(PATIENCE_S)
+        assert answers[0].status == 200 and answers[0].headers["x-bot-orch-agent"] == "slow"
         files.write("  - {id: x, kind: nothing}\n", port=port, level="info")
         os.kill(process.pid, signal.SIGHUP)
         said = [json.loads(process.stderr.readline()) for _ in range(4)]
         messages = [each["message"].partition(";")[0] for each in said]
         assert messages == ["loaded the log", "started", "reloaded", "reload refused"]
         assert "kind: 'nothing' is not known" in said[3]["detail"]
-        assert main(["apply", str(files.path)]) == 2
-        assert "config.agents.x.kind: 'nothing' is not known" in capsys.readouterr().err
-        files.write(OTHER, port=port)
-        assert main(["apply", str(files.path)]) == 0
-        assert capsys.readouterr().out.splitlines()[-1] == "changed: agents, log_level"
-        assert [each["id"] for each in call(port, "GET", "/v1/agents")[1]] == ["other"]
+        assert [each["id"] for each in call(port, "GET", "/v1/agents")[1]] == ["quick", "other"]
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE_S)
-
-
-def test_the_command_names_the_token_it_needs(files, capsys, monkeypatch):
-    """What the service says is about a header, which a person at a terminal does not send."""
-    token = "t" * 20
-    digest = sha256(token.encode()).hexdigest()
-    files.write(tokens=f"{{name: ops, scopes: [admin], sha256: {digest}}}")
-    service = files.start()
-    words = ["apply", str(files.path), "--url", f"http://127.0.0.1:{service.port}"]
-    for value, said in ((None, "is not set"), ("x" * 20, "is not a token with the scope admin")):
-        monkeypatch.delenv("BOT_ORCH_TOKEN", raising=False)
-        if value is not None:
-            monkeypatch.setenv("BOT_ORCH_TOKEN", value)
-        assert main(words) == 2
-        assert capsys.readouterr().err.endswith(f"BOT_ORCH_TOKEN {said}; set it to one\n")
-    monkeypatch.setenv("BOT_ORCH_TOKEN", token)
-    assert main(words) == 0

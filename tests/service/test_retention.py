@@ -81,7 +81,7 @@ def play(database, folder, clock):
 def check(database, folder, state, capsys):
     with contextlib.closing(open_log(database)) as log:
         assert next(log.read()).seq == log.archived().seq + 1 > 4000
-    assert len(list((folder / "default").glob("*.parquet"))) == 1
+    assert len(list((folder).glob("*.parquet"))) == 1
     assert main(["replay", str(database), "--quiet"]) == 0
     assert f"fingerprint: {state}" in capsys.readouterr().out
     assert main(["replay", str(database), "--quiet", "--live"]) == 0
@@ -99,7 +99,7 @@ def test_retention_continues_an_archive_that_was_begun_by_hand(tmp_path):
     path, clock, folder = tmp_path / "log.sqlite", ManualClock(), tmp_path / "archive"
     started(path, folder, clock).stop()
     grown(path, clock)
-    move_events(path, folder, clock.now_us() - 3_600_000_000)  # not folder/default, where retention would begin
+    move_events(path, folder, clock.now_us() - 3_600_000_000)  # not where retention would begin
     grown(path, clock)
     service = started(path, folder, clock)
     assert "bot_orch_archive_failures_total 0" in service.get("/metrics").body.decode()
@@ -149,13 +149,14 @@ def test_bad_settings_are_named(text, said, tmp_path):
         parse_config((BASE + f"retention: {text}\n").format(database=tmp_path / "log", port=0))
 
 
-@pytest.mark.parametrize("window_s", [7200, 7201])
-def test_dollars_that_still_count_are_not_archived(window_s, tmp_path):
-    limited = f"tokens: [{{{{name: app, scopes: [decide], env: APP, limits: {{{{usd: 5, window_s: {window_s}}}}}}}}}]"
-    text = BASE + "retention: {{events: 2h, archive: a}}\n" + limited + "\n"
-    said = r"events: is 2h, and config.tokens\[0\].limits counts dollars of 7201"
-    refused = pytest.raises(InvalidInputError, match=said)
-    with refused if window_s > 7200 else contextlib.nullcontext():
+@pytest.mark.parametrize("events", ["23h", "24h"])
+def test_dollars_that_still_count_are_not_archived(events, tmp_path):
+    limited = "tokens: [{{name: app, scopes: [decide], env: APP, limits: {{usd_per_day: 5}}}}]"
+    text = BASE + f"retention: {{{{events: {events}, archive: a}}}}\n" + limited + "\n"
+    refused = pytest.raises(
+        InvalidInputError, match=r"is 23h, and config.tokens\[0\].limits counts the dollars of a day"
+    )
+    with refused if events == "23h" else contextlib.nullcontext():
         parse_config(text.format(database=tmp_path / "log", port=0))
 
 

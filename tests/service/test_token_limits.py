@@ -1,4 +1,4 @@
-"""Limits per token: requests and tokens per minute, dollars per window; they survive a restart."""
+"""Limits per token: requests per minute, dollars per day; they survive a restart."""
 
 import pytest
 from service_running import BASE
@@ -83,56 +83,47 @@ def test_requests_count_over_a_restart(limited):
 
 def test_dollars_in_a_window_from_attempts_and_reports(limited):
     begin, clock = limited
-    service = begin("usd: 0.25, window_s: 3600")
+    service = begin("usd_per_day: 0.25")
     assert service.post("/v1/chat/completions", CHAT, headers=bearer("A")).status == 200  # 0.1 dollars
-    clock.advance(1800)
+    clock.advance(43_200)
     made = service.post("/v1/decisions", headers=bearer("A")).json()
     assert service.post("/v1/chat/completions", CHAT, headers=bearer("B")).status == 200, "another's money"
     report = {"decision_id": made["id"], "reward": 1.0, "cost_usd": 0.2}
     assert service.post("/v1/feedback", report, headers=bearer("A")).status == 200
     answer = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
     wait_s = refused(answer, "insufficient_quota", "insufficient_quota")
-    assert 1800 <= wait_s <= 1861, "the first 0.1 dollars leave the window then"
+    assert 43_200 <= wait_s <= 43_261, "the first 0.1 dollars leave the window then"
     assert answer.headers["x-should-retry"] == "false"
     service.stop()
-    service = begin("usd: 0.25, window_s: 3600")
+    service = begin("usd_per_day: 0.25")
     again = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
     assert refused(again, "insufficient_quota", "insufficient_quota") == wait_s
     clock.advance(wait_s)
     assert service.post("/v1/chat/completions", CHAT, headers=bearer("A")).status == 200
 
 
-def test_tokens_per_minute(limited):
-    begin, clock = limited
-    service = begin("tokens_per_minute: 100")
-    used = service.runtime.used
-    first = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
-    decision = first.headers["x-bot-orch-decision-id"]
-    attempt = AttemptEnded(decision, "", "careful", 2, "completed", 1.0, input_tokens=80, output_tokens=25)
-    service.call(lambda: used.take(clock.now_us(), attempt))
-    wait_s = refused(service.post("/v1/chat/completions", CHAT, headers=bearer("A")), "rate_limit_exceeded", "tokens")
-    clock.advance(wait_s)
-    answer = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
-    assert answer.status == 200 and answer.headers["x-ratelimit-limit-tokens"] == "100"
-
-
-def test_what_other_replicas_have_written_counts_too(tmp_path):
+def test_what_the_log_says_counts_after_a_move():
     log, told = MemoryLog(), []
-    usage = TokenUsage(lambda *said: told.append(said))
-    limits = TokenLimitsConfig(requests_per_minute=2, usd=0.5)
-    usage.track([TokenConfig(name="app", scopes=("decide",), env="A", limits=limits)])
-    used = usage.recall("default", log, 0)
     router = Orchestrator(["a"], seed=1)
-    for number in range(2):
-        made = record_decision(router.decide(Task("t"), decision_id=f"d{number}"), TaskRecord(), token="app")  # noqa: S106
-        used.follow(Row(number + 1, number, made.kind, made.id, encode_event(made)))
+    events = [
+        record_decision(router.decide(Task("t"), decision_id=f"d{number}"), TaskRecord(), token="app")  # noqa: S106
+        for number in range(2)
+    ]
+    events.append(AttemptEnded("d1", "", "a", 1, "completed", 1.0, cost_usd=0.5))
+    for number, event in enumerate(events, 1):
+        about = getattr(event, "id", "d1")
+        log.append([Row(number, number * 1_000_000, event.kind, about, encode_event(event))])
+    log.commit()
+    usage = TokenUsage(lambda *said: told.append(said))
+    limits = TokenLimitsConfig(requests_per_minute=2, usd_per_day=0.6)
+    usage.track([TokenConfig(name="app", scopes=("decide",), env="A", limits=limits)])
+    usage.recall(log, 4_000_000)
     with pytest.raises(Problem):
-        usage.admit("app", limits, 1_000_000, router="default")
-    assert usage.admit("app", limits, 62_000_000, router="default")["x-ratelimit-remaining-requests"] == "1"
-    paid = AttemptEnded("d1", "", "a", 1, "completed", 1.0, cost_usd=0.5)
-    used.follow(Row(3, 63_000_000, paid.kind, "d1", encode_event(paid)))
+        usage.admit("app", limits, 4_000_000)
+    assert usage.admit("app", limits, 64_000_000)["x-ratelimit-remaining-requests"] == "1"
+    usage.take(65_000_000, AttemptEnded("d1", "", "a", 2, "completed", 1.0, cost_usd=0.2))
     with pytest.raises(Problem):
-        usage.admit("app", limits, 64_000_000, router="default")
+        usage.admit("app", limits, 66_000_000)
     assert told == [("app", "requests"), ("app", "usd")]
 
 
@@ -152,8 +143,8 @@ def test_official_client_sees_a_rate_limit(limited):
     ("limits", "named"),
     [
         ("{requests_per_minute: -1}", "tokens[0].limits.requests_per_minute: expected `int` >= 0"),
-        ("{usd: .inf}", "tokens[0].limits.usd: expected `float` <= "),
-        ("{window_s: 1}", "tokens[0].limits.window_s: expected `float` >= 60.0"),
+        ("{usd_per_day: .inf}", "tokens[0].limits.usd_per_day: expected `float` <= "),
+        ("{usd: 1}", "tokens[0].limits.usd: is not a setting; write usd_per_day"),
         ("{dollars: 1}", "tokens[0].limits.dollars: is not a setting"),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_chat_is_a_span_under_the_callers(traced, stream):
     row = why["terms"]["careful"]
     for term in ("estimate", "exploration", "distance", "alignment", "cost"):
         assert told[f"bot_orch.terms.{term}"] == attempt.attributes[f"bot_orch.terms.{term}"] == row[term]
-    assert (told["bot_orch.by"], told["bot_orch.router"]) == (why["by"], "default")
+    assert told["bot_orch.by"] == why["by"]
     for name in ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"):
         assert told[name] == attempt.attributes[name]
     assert attempt.attributes["bot_orch.cost_usd"] == 0.1 and attempt.attributes["bot_orch.attempt"] == 1
@@ -191,17 +191,6 @@ def test_provider_and_server(kind, settings, provider):
         assert target.server == {"server.address": "notgroq.com", "server.port": 8000}
 
 
-def test_all_routers_share_one_exporter_and_each_knows_its_agents(start, kept):
-    more = "routers: {{other: {{agents: [{{id: quick, kind: python, path: 'answering:echoed'}}]}}}}\n"
-    service = start(BASE + more)
-    until(lambda: all(each.loaded for each in service.runtime.peers.values()))
-    assert len({id(each.traces) for each in service.runtime.peers.values()}) == 1
-    assert service.post("/v1/chat/completions", {**CHAT, "model": "auto:other"}).status == 200
-    round_, (attempt,) = ended(kept, 2)
-    assert attempt.attributes["gen_ai.provider.name"] == "python"
-    assert round_.attributes["bot_orch.router"] == attempt.attributes["bot_orch.router"] == "other"
-
-
 def test_an_exporter_that_fails_does_not_keep_the_service_from_stopping(kept):
     def fail():
         raise OSError("no")
@@ -216,7 +205,7 @@ def test_a_start_without_the_extra_leaves_the_log_free(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     text = BASE.format(database=tmp_path / "log.sqlite", port=0)
     monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
-    runtime = make_server(parse_config(text)).config.app.state.runtime
+    runtime = make_server(parse_config(text)).config.app.state.router.runtime
     with pytest.raises(MissingExtraError):
         runtime.open()
     open_log(tmp_path / "log.sqlite", writing=True).close()

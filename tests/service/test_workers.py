@@ -1,4 +1,4 @@
-"""``serve --workers N``: an owner of all routers and fronts behind one port, with the promises of one process."""
+"""``serve --workers N``: an owner of the router and fronts behind one port, with the promises of one process."""
 
 import contextlib
 import http.client
@@ -29,23 +29,15 @@ log_level: error
 access_log: access.log
 router: {policy: bot}
 agents: [{id: general, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}]
-routers:
-  support:
-    router: {policy: bot}
-    agents: [{id: helper, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}]
-  code:
-    router: {policy: bot}
-    agents: [{id: coder, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}, {id: person, kind: human}]
 """
 TOKENS = """
 tokens:
   - {name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}
-  - {name: helpdesk, scopes: [decide, feedback, queue, admin], env: HELP, router: support}
   - {name: reporter, scopes: [feedback], env: REPORT}
+  - {name: limited, scopes: [decide], env: FEW, limits: {requests_per_minute: 30}}
 """
-SECRETS = {"ALL": "a" * 20, "HELP": "h" * 20, "REPORT": "r" * 20}
-ALL, HELP, REPORT = ({"Authorization": f"Bearer {secret}"} for secret in SECRETS.values())
-AGENTS = {"default": "general", "support": "helper", "code": "coder"}
+SECRETS = {"ALL": "a" * 20, "REPORT": "r" * 20, "FEW": "f" * 20}
+ALL, REPORT, FEW = ({"Authorization": f"Bearer {secret}"} for secret in SECRETS.values())
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
 
 
@@ -135,117 +127,102 @@ def service(tmp_path_factory):
         made.stop()
 
 
-def decide(service, router, **options):
-    body = {"task": {}, "eligible": [AGENTS[router]]}
-    status, made, _ = service("POST", f"/r/{router}/v1/decisions", body, **options)
+def decide(service, **options):
+    status, made, _ = service("POST", "/v1/decisions", {"task": {}}, **options)
     assert status == 200, made
     return made
 
 
 @pytest.mark.parametrize("worker", [0, 1])
-def test_every_worker_answers_for_every_router(service, worker):
-    for router, agent in AGENTS.items():
-        assert decide(service, router, worker=worker)["agent"] == agent
-        status, _, headers = service("POST", f"/r/{router}/v1/chat/completions", CHAT, worker=worker)
-        assert status == 200
-        assert headers["x-bot-orch-agent"] in (agent, "person")
-        for page in ("/", "/dashboard", "/decisions", "/queue", "/dashboard/share.csv"):
-            assert service("GET", f"/r/{router}{page}", worker=worker)[0] == 200
-    status, _, headers = service("POST", "/v1/chat/completions", {**CHAT, "model": "auto:support"}, worker=worker)
-    assert (status, headers["x-bot-orch-agent"]) == (200, "helper")
-    assert service("POST", "/v1/chat/completions", CHAT, worker=worker)[2]["x-bot-orch-agent"] == "general"
-    status, _, headers = service("POST", "/v1/chat/completions", CHAT, worker=worker, headers=HELP)
-    assert (status, headers["x-bot-orch-agent"]) == (200, "helper")
-    assert service("POST", "/r/code/v1/decisions", {}, worker=worker, headers=HELP)[0] == 403
-    assert service("POST", "/r/code/v1/decisions", {}, worker=worker, headers={})[0] == 401
-    assert service("GET", "/r/none/v1/agents", worker=worker)[0] == 404
-    for path in ("/", "/dashboard", "/queue", "/login", "/openapi.json", "/health/ready", "/health/live", "/v1/models"):
+def test_every_worker_answers_for_the_router(service, worker):
+    assert decide(service, worker=worker)["agent"] == "general"
+    status, _, headers = service("POST", "/v1/chat/completions", CHAT, worker=worker)
+    assert (status, headers["x-bot-orch-agent"]) == (200, "general")
+    pages = ("/", "/dashboard", "/dashboard/share.csv", "/decisions", "/queue", "/login")
+    for path in (*pages, "/openapi.json", "/health/ready", "/health/live", "/v1/models"):
         assert service("GET", path, worker=worker)[0] == 200, path
-    status, listed, _ = service("GET", "/v1/routers", worker=worker)
-    assert {each["name"]: each["ready"] for each in listed} == dict.fromkeys(AGENTS, True)
-    assert all(each["decisions"] > 0 for each in listed) and len({each["process"] for each in listed}) == 1
+    assert service("POST", "/v1/decisions", {}, worker=worker, headers={})[0] == 401
+    assert service("GET", "/r/none/v1/agents", worker=worker)[0] == 404
+    owners = {service("GET", "/v1/admin/state", worker=each)[1]["process"] for each in (0, 1)}
+    assert len(owners) == 1 and owners.pop().endswith(f":{service.owner()}")
     text = service("GET", "/metrics", worker=worker)[1]
-    assert all(f'bot_orch_ready{{router="{router}"}} 1' in text for router in AGENTS)
-    assert text.count("# TYPE bot_orch_requests_total ") == 1
+    assert "bot_orch_ready 1" in text and text.count("# TYPE bot_orch_requests_total ") == 1
 
 
 @pytest.mark.parametrize("worker", [0, 1])
 def test_reports_find_the_worker_of_their_decision(service, worker):
-    for router in AGENTS:
-        made = decide(service, router)
-        assert service("GET", f"/v1/decisions/{made['id']}", worker=worker)[1]["decision"]["id"] == made["id"]
-        report = {"decision_id": made["id"], "reward": 1.0}
-        for effect in (False, True):
-            status, told, _ = service("POST", "/v1/feedback", report, worker=worker, headers=REPORT)
-            assert (status, told["effect"], told["duplicate"]) == (200, "learned", effect)
+    made = decide(service)
+    assert service("GET", f"/v1/decisions/{made['id']}", worker=worker)[1]["decision"]["id"] == made["id"]
+    report = {"decision_id": made["id"], "reward": 1.0}
+    for effect in (False, True):
+        status, told, _ = service("POST", "/v1/feedback", report, worker=worker, headers=REPORT)
+        assert (status, told["effect"], told["duplicate"]) == (200, "learned", effect)
     assert service("GET", f"/v1/decisions/{'0' * 8}-0000-7000-8000-{'0' * 12}", worker=worker)[0] == 404
-    answered = service("POST", "/r/support/v1/chat/completions", CHAT)[1]
+    answered = service("POST", "/v1/chat/completions", CHAT)[1]
     body = {"completion_id": answered["id"], "reward": 0.5}
     assert service("POST", "/v1/feedback", body, worker=worker)[1]["effect"] in ("learned", "replaced", "revision")
 
 
 def test_one_key_has_one_answer_whichever_worker_is_asked(service):
-    for router in AGENTS:
-        body = {"task": {}, "eligible": [AGENTS[router]]}
-        headers = {**ALL, "Idempotency-Key": f"key-{router}"}
-        path = f"/r/{router}/v1/decisions"
-        answers = [service("POST", path, body, worker=worker, headers=headers)[1] for worker in (0, 1, 0, 1)]
-        assert len({each["id"] for each in answers}) == 1
-    made = [service("POST", "/v1/decisions", {}, worker=w, headers={**ALL, "Idempotency-Key": "k"})[1] for w in (0, 1)]
-    assert made[0]["id"] == made[1]["id"]
+    headers = {**ALL, "Idempotency-Key": "k"}
+    answers = [service("POST", "/v1/decisions", {}, worker=worker, headers=headers)[1] for worker in (0, 1, 0, 1)]
+    assert len({each["id"] for each in answers}) == 1
 
 
-def test_streams_and_connections_that_ask_for_several_routers(service):
-    connection = service.connect()
+def test_a_limit_is_one_for_all_workers(service):
+    taken = [service("POST", "/v1/decisions", {}, worker=n % 2, headers=FEW)[0] for n in range(40)]
+    assert taken == [200] * 30 + [429] * 10
+
+
+def test_a_connection_that_asks_for_decisions_and_streams_in_turn(service):
+    connection = service.connect(worker=1)
     answers = []
-    for router in ["support", "default", "code"] * 8 + ["support"] * 40:
-        answers.append(decide(service, router, connection=connection)["agent"] == AGENTS[router])
-        body = {**CHAT, "stream": True}
-        status, text, _ = service("POST", f"/r/{router}/v1/chat/completions", body, connection=connection)
+    for _ in range(30):
+        answers.append(decide(service, connection=connection)["agent"] == "general")
+        status, text, _ = service("POST", "/v1/chat/completions", {**CHAT, "stream": True}, connection=connection)
         answers.append(status == 200 and text.rstrip().endswith("data: [DONE]"))
     connection.close()
     assert all(answers)
-    assert 'how="passed_on"' in service("GET", "/metrics")[1]
+    text = service("GET", "/metrics")[1]
+    assert 'how="passed_on"' in text and 'how="carried"' in text
 
 
 @pytest.mark.parametrize("worker", [0, 1])
 def test_large_bodies_are_passed_on(service, worker):
     text = "long " * 400_000
     body = {**CHAT, "messages": [{"role": "user", "content": text}]}
-    for router in ("default", "support"):
-        status, answered, headers = service("POST", f"/r/{router}/v1/chat/completions", body, worker=worker)
-        assert (status, headers["x-bot-orch-agent"]) == (200, AGENTS[router]), answered
+    status, answered, headers = service("POST", "/v1/chat/completions", body, worker=worker)
+    assert (status, headers["x-bot-orch-agent"]) == (200, "general"), answered
     with contextlib.suppress(BrokenPipeError):  # the answer may come before the end of the body
-        assert service("POST", "/r/support/v1/decisions", {"task": {"text": text}}, worker=worker)[0] == 413
+        assert service("POST", "/v1/decisions", {"task": {"text": text}}, worker=worker)[0] == 413
 
 
 def test_requests_sent_ahead_are_answered_in_order(service):
-    line = "GET /r/{}/v1/agents HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n"
-    asked = ["support", "default", "support", "code"]
+    line = "GET {} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n"
+    asked = {"/v1/agents": b'[{"id":"general"', "/v1/key": b'{"name":"everyone"', "/v1/models": b'{"object":"list"'}
     with socket.create_connection(("127.0.0.1", service.port), PATIENCE_S) as client:
-        client.sendall("".join(line.format(router, SECRETS["ALL"]) for router in asked).encode())
+        client.sendall("".join(line.format(path, SECRETS["ALL"]) for path in asked).encode())
         file = client.makefile("rb")
-        for router in asked:
+        for begin in asked.values():
             assert b" 200 " in file.readline()
             length = 0
             while (header := file.readline().strip()) != b"":
                 length = int(header.split(b":")[1]) if header.startswith(b"content-length") else length
-            assert json.loads(file.read(length))[0]["id"] == AGENTS[router]
+            assert file.read(length).startswith(begin)
 
 
 @pytest.mark.parametrize("victim", ["owner", "front"])
 def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(service, victim):
-    made = {router: [decide(service, router) for _ in range(5)] for router in AGENTS}
+    made = [decide(service) for _ in range(5)]
     owner = service.owner()
     front = next(each for each in service.workers() if each != owner)
     killed = owner if victim == "owner" else front
     os.kill(killed, signal.SIGKILL)
-    assert decide(service, "support", worker=0)["agent"] == "helper"  # waits for the next owner
+    assert decide(service, worker=0)["agent"] == "general"  # waits for the next owner
     until(lambda: len(service.workers()) == 2 and service("GET", "/health/ready")[0] == 200)
     assert (service.owner() == owner) == (victim == "front")
-    for router, decisions in made.items():
-        for each in decisions:
-            assert service("GET", f"/r/{router}/v1/decisions/{each['id']}")[0] == 200
+    for each in made:
+        assert service("GET", f"/v1/decisions/{each['id']}")[0] == 200
     lines = [json.loads(line) for line in service.said().splitlines()]
     [said] = [each for each in lines if each.get("process") == killed and "status" in each]
     assert said["message"] == "a worker ended and is started again"
@@ -253,93 +230,124 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(service, v
 
 
 def test_a_worker_is_killed_under_load(tmp_path):
-    """The owner is back within seconds, and the logs hold what was acknowledged, once."""
+    """The owner is back within seconds, and the log holds what was acknowledged, once."""
     service = Service(tmp_path).wait()
-    acked, told, statuses = {name: [] for name in AGENTS}, [], {name: Counter() for name in AGENTS}
-    done, gaps = threading.Event(), dict.fromkeys(AGENTS, 0.0)
+    acked, told, statuses = [], [], Counter()
+    done, gaps = threading.Event(), []
 
-    def client(router):
+    def client():
         last = time.monotonic()
         while not done.is_set():
             try:
-                body = {"task": {}, "eligible": [AGENTS[router]]}
-                status, made, _ = service("POST", f"/r/{router}/v1/decisions", body)
-                statuses[router][status] += 1
+                status, made, _ = service("POST", "/v1/decisions", {"task": {}})
+                statuses[status] += 1
                 if status == 200:
-                    acked[router].append(made["id"])
+                    acked.append(made["id"])
                     now = time.monotonic()
-                    gaps[router], last = max(gaps[router], now - last), now
+                    gaps.append(now - last)
+                    last = now
                     if service("POST", "/v1/feedback", {"decision_id": made["id"], "reward": 0.5})[0] == 200:
                         told.append(made["id"])
             except (OSError, http.client.HTTPException):
-                statuses[router]["broken"] += 1
+                statuses["broken"] += 1
 
-    clients = [threading.Thread(daemon=True, target=client, args=(router,)) for router in AGENTS for _ in range(2)]
+    clients = [threading.Thread(daemon=True, target=client) for _ in range(6)]
     for each in clients:
         each.start()
     victims = []
     for _ in range(2):
-        until(lambda: all(len(each) > 20 for each in acked.values()))
+        until(lambda: len(acked) > 60)
         victims.append(until(service.owner))
         os.kill(victims[-1], signal.SIGKILL)
-        before = {router: len(each) for router, each in acked.items()}
-        until(lambda before=before: all(len(each) > before[router] + 20 for router, each in acked.items()))
+        before = len(acked)
+        until(lambda before=before: len(acked) > before + 60)
     done.set()
     for each in clients:
         each.join()
     service.stop()
     assert len(set(victims)) == 2
-    print(f"longest gaps: {gaps}, answers: {statuses}")  # noqa: T201
-    assert max(gaps.values()) < 30.0
-    assert all(set(each) <= {200, 503, "broken"} for each in statuses.values())
-    learned = Counter()
-    for router, file in (("default", "log.sqlite"), ("support", "log.support.sqlite"), ("code", "log.code.sqlite")):
-        log = open_log(tmp_path / file)
-        events = [row.event() for row in log.read()]
-        made = Counter(event.id for event in events if isinstance(event, DecisionMade))
-        learned.update(event.decision_id for event in events if isinstance(event, FeedbackGiven))
-        assert set(acked[router]) <= set(made) and set(made.values()) == {1}
-        assert replay(log).ok
-        log.close()
+    print(f"longest gap: {max(gaps)}, answers: {statuses}")  # noqa: T201
+    assert max(gaps) < 30.0
+    assert set(statuses) <= {200, 503, "broken"}
+    log = open_log(tmp_path / "log.sqlite")
+    events = [row.event() for row in log.read()]
+    made = Counter(event.id for event in events if isinstance(event, DecisionMade))
+    learned = Counter(event.decision_id for event in events if isinstance(event, FeedbackGiven))
+    assert set(acked) <= set(made) and set(made.values()) == {1}
     assert set(told) <= set(learned) and set(learned.values()) == {1}
+    assert replay(log).ok
+    log.close()
 
 
 def test_every_request_has_one_line_in_the_access_log(service):
     def lines():
         every = [json.loads(line) for line in (service.folder / "access.log").read_text().splitlines()]
-        return [each for each in every if each["path"] == "/r/support/v1/objective"]
+        return [each for each in every if each["path"] == "/v1/objective"]
 
     for number, worker in enumerate((0, 1, 0, 1)):
-        service("GET", f"/r/support/v1/objective?n={number}", worker=worker)
+        service("GET", f"/v1/objective?n={number}", worker=worker)
     until(lambda: len(lines()) >= 4)  # written after the answer
     assert len(seen := lines()) == 4
     assert {(each["status"], each["token"]) for each in seen} == {(200, "everyone")}
 
 
-def test_a_reload_reaches_all_workers(service):
-    extra = """
-  fresh:
-    router: {policy: bot}
-    agents: [{id: newcomer, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}]
-"""
-    head, tokens = TEXT, TOKENS
-    service.config.write_text(head.rstrip() + extra + tokens)
-    status, told, _ = service("POST", "/v1/admin/reload")
-    assert (status, told["changed"]) == (200, ["routers.fresh"])
-    for worker in (0, 1):
-        assert service("GET", "/r/fresh/v1/agents", worker=worker)[1][0]["id"] == "newcomer"
-    service.config.write_text(TEXT + TOKENS)
-    service.process.send_signal(signal.SIGHUP)
-    for worker in (0, 1):
-        until(lambda worker=worker: service("GET", "/r/fresh/v1/agents", worker=worker)[0] == 404)
-    assert decide(service, "support", worker=0)["agent"] == "helper"
-
-
-def test_a_stop_reaches_all_workers_and_leaves_whole_logs(tmp_path):
+def test_a_reload_reaches_all_workers_and_drops_nothing(tmp_path):
+    """By the API, then by the signal, under chats at both workers; a worker that is started again reads the file."""
     service = Service(tmp_path).wait()
-    made = {router: [decide(service, router, worker=n % 2)["id"] for n in range(4)] for router in AGENTS}
-    for router in AGENTS:
-        service("POST", "/v1/feedback", {"decision_id": made[router][0], "reward": 1.0})
+    statuses, done = Counter(), threading.Event()
+
+    def chat(worker):
+        while not done.is_set():
+            statuses[service("POST", "/v1/chat/completions", CHAT, worker=worker)[0]] += 1
+
+    def listed(worker):
+        return [each["id"] for each in service("GET", "/v1/models", worker=worker)[1]["data"][1:]]
+
+    def write(*names):
+        line = "agents: [{id: general, kind: simulated, params: {median_s: 0.0, sigma: 0.0}}]"
+        agents = ", ".join(line[9:-1].replace("general", name) for name in names)
+        service.config.write_text((TEXT + TOKENS).replace(line, f"agents: [{agents}]"))
+
+    clients = [threading.Thread(daemon=True, target=chat, args=(worker,)) for worker in (0, 1)]
+    for each in clients:
+        each.start()
+    try:
+        for number in range(3):
+            write("general", f"new-{number}")
+            status, told, _ = service("POST", "/v1/admin/reload", worker=number % 2)
+            assert (status, told["changed"]) == (200, ["agents"])
+            write("general", f"newer-{number}")
+            service.process.send_signal(signal.SIGHUP)
+            until(lambda number=number: listed(0) == ["general", f"newer-{number}"])
+            asked = {**CHAT, "model": f"newer-{number}"}
+            until(lambda asked=asked: service("POST", "/v1/chat/completions", asked, worker=1)[0] == 200)
+        assert set(statuses) == {200}, statuses
+    finally:
+        done.set()
+        for each in clients:
+            each.join()
+    write("general", "newest")
+    os.kill(service.owner(), signal.SIGKILL)
+    until(lambda: service("GET", "/health/ready")[0] == 200 and listed(0) == ["general", "newest"])
+    service.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    assert replay(log).ok
+    log.close()
+
+
+def test_a_bad_file_changes_nothing_at_any_worker(service):
+    service.config.write_text(TEXT.replace("simulated", "simulatd") + TOKENS)
+    for worker in (0, 1):
+        status, told, _ = service("POST", "/v1/admin/reload", worker=worker)
+        assert status == 422 and "'simulatd' is not known" in told["error"]["message"]
+        assert decide(service, worker=worker)["agent"] == "general"
+    service.config.write_text(TEXT + TOKENS)
+
+
+def test_a_stop_reaches_all_workers_and_leaves_a_whole_log(tmp_path):
+    service = Service(tmp_path).wait()
+    made = [decide(service, worker=n % 2)["id"] for n in range(4)]
+    service("POST", "/v1/feedback", {"decision_id": made[0], "reward": 1.0})
     workers = service.workers()
     assert len(workers) == 2
     service.stop()
@@ -348,13 +356,12 @@ def test_a_stop_reaches_all_workers_and_leaves_whole_logs(tmp_path):
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
     assert not list(tmp_path.glob("bot-orch-*"))
-    for router, file in (("default", "log.sqlite"), ("support", "log.support.sqlite"), ("code", "log.code.sqlite")):
-        log = open_log(tmp_path / file)
-        events = [row.event() for row in log.read()]
-        assert [event.id for event in events if isinstance(event, DecisionMade)] == made[router]
-        assert [event.effect for event in events if isinstance(event, FeedbackGiven)] == ["learned"]
-        assert replay(log).ok
-        log.close()
+    log = open_log(tmp_path / "log.sqlite")
+    events = [row.event() for row in log.read()]
+    assert [event.id for event in events if isinstance(event, DecisionMade)] == made
+    assert [event.effect for event in events if isinstance(event, FeedbackGiven)] == ["learned"]
+    assert replay(log).ok
+    log.close()
 
 
 def test_a_second_service_on_the_same_file_is_refused(service):
@@ -366,7 +373,7 @@ def test_a_second_service_on_the_same_file_is_refused(service):
     )
     assert ended.returncode == 2
     assert "log.sqlite" in ended.stderr and "Traceback" not in ended.stderr
-    assert decide(service, "support")["agent"] == "helper"
+    assert decide(service)["agent"] == "general"
 
 
 def test_workers_end_with_their_parent(tmp_path):
@@ -398,7 +405,7 @@ def test_a_mistake_is_found_before_a_worker_starts(tmp_path, capsys, text, worke
 
 
 def test_a_mistake_that_a_worker_finds_is_one_line(tmp_path):
-    (tmp_path / "log.code.sqlite").mkdir()
+    (tmp_path / "log.sqlite").mkdir()
     service = Service(tmp_path)
     assert service.process.wait(PATIENCE_S) == 2
     assert "bot-orch: " in service.said()

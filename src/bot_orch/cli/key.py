@@ -10,7 +10,7 @@ _HERE = "http://127.0.0.1:8080"
 DESCRIPTION = """\
 Keys let callers in, like the tokens of the configuration file. The log keeps their SHA-256 and who made them; a key is
 shown once. create makes one, rotate makes another with the same rights and lets the old one work for a day, revoke ends
-one (within seconds in processes that do not own the main router). The token of the caller, with the scope admin, is in
+one (within seconds in processes that do not own the router). The token of the caller, with the scope admin, is in
 BOT_ORCH_TOKEN."""
 EXAMPLES = """\
 examples:
@@ -26,7 +26,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", nargs="?", metavar="KEY", help="create: a name; rotate, revoke: the id that list shows")
     parser.add_argument("--scopes", nargs="+", default=["decide", "feedback"], help="default: decide feedback")
     parser.add_argument("--days", type=float, help="after how many days it expires (default: never)")
-    parser.add_argument("--router", help="the only router that the key is for")
     parser.add_argument("--tags", nargs="+", default=[], help="tags of its decisions")
     parser.add_argument("--url", default=_HERE, help="where the service listens (default: %(default)s)")
 
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         needed = "a name for the key" if action == "create" else "the id of a key; list shows them"
         raise InvalidInputError("KEY", "is missing", f"pass {needed}")
     if action == "create":
-        names = ("scopes", "days", "router", "tags")
+        names = ("scopes", "days", "tags")
         rights = {each: getattr(arguments, each) for each in names}
         made = ask(arguments.url, "POST", place, {"name": arguments.key, **rights})
     else:

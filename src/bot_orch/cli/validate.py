@@ -60,7 +60,7 @@ def validated(
     import sys
 
     from bot_orch.service.build import check
-    from bot_orch.service.config.documents import ConfigFile
+    from bot_orch.service.config.reading import ConfigFile
     from bot_orch.service.configuring import ADD_TOKENS
     from bot_orch.service.validation import findings
     from bot_orch.service.web.auth import Gate
@@ -80,10 +80,8 @@ def validated(
     failed = [each.check for each in found if each.state == "failed"]
     if failed:
         return 1 if all(each.startswith("agent ") for each in failed) else 2
-    for name, part in config.split().items():
-        names = ", ".join(f"{agent.id} ({agent.kind})" for agent in part.agents)
-        which = f"; router: {name}" if config.routers else ""
-        print(f"{path}: ok{which}; agents: {names}; policy: {part.router.policy}")  # noqa: T201
+    names = ", ".join(f"{agent.id} ({agent.kind})" for agent in config.agents)
+    print(f"{path}: ok; agents: {names}; policy: {config.router.policy}")  # noqa: T201
     if not config.tokens:
         print(f"without tokens it serves this machine alone; for --host 0.0.0.0, as in a container, {ADD_TOKENS}")  # noqa: T201
     return 0

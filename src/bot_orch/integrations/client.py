@@ -71,7 +71,6 @@ class _Requests:
         base_url: str = "http://127.0.0.1:8080",
         *,
         token: str | None = None,
-        router: str | None = None,
         timeout_s: float = 30.0,
         retries: int = 3,
         wait_s: float = 0.2,
@@ -79,14 +78,13 @@ class _Requests:
     ) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = self._http_class(base_url=base_url, headers=headers, timeout=timeout_s, transport=transport)
-        self._prefix = "" if router is None else f"/r/{router}"
         self._retries, self._wait_s = retries, wait_s
 
     def _send(self, method: str, path: str, *, body: Any = None, key: str | None = None, answer: type[T]) -> Steps[T]:
         headers = {} if key is None else {"Idempotency-Key": key}
         content = None if body is None else msgspec.json.encode(body)
         for attempt in range(self._retries + 1):
-            request = self._http.build_request(method, self._prefix + path, content=content, headers=headers)
+            request = self._http.build_request(method, path, content=content, headers=headers)
             got = yield request
             if isinstance(got, httpx.Response) and got.is_success:
                 return msgspec.json.decode(got.content, type=answer)
@@ -136,7 +134,7 @@ def _without_none(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Client(_Requests):
-    """A client of one router of a service; safe to use from several threads.
+    """A client of a service; safe to use from several threads.
 
     >>> with Client("http://127.0.0.1:8080", token="...") as client:  # doctest: +SKIP
     ...     decision = client.decide({"kind": "refund", "text": "Where is my money?"})

@@ -1,4 +1,4 @@
-"""Drained agents, the models behind agents, keys of callers, and the configuration version in force.
+"""Drained agents, the models behind agents, keys of callers, and the revision of the configuration file.
 
 A fold over notes of operators and of the service.
 """
@@ -12,8 +12,8 @@ from bot_orch.core.events import Noted
 
 #: Topics of notes about an agent.
 DRAINED, RESUMED = "agent.drained", "agent.resumed"
-#: Topic and ref of notes that a version of the configuration takes effect: ``version`` is its number.
-CONFIG_VERSION, CONFIG_REF = "config.version", "config"
+#: Topic and ref of notes that a file with a higher ``revision`` takes effect.
+CONFIG_REVISION, CONFIG_REF = "config.revision", "config"
 #: Topics of notes about a key; their ref is its SHA-256.
 KEY_CREATED, KEY_REVOKED = "key.created", "key.revoked"
 _OVERLAP_US = 86_400_000_000  # the time for which a key works beside the one that replaces it
@@ -24,8 +24,8 @@ class Rollout:
     """State of the rollout.
 
     ``drained`` maps agents that get no new work to the time of the request; ``models`` are the names of the models that
-    have served an agent, and ``replaced`` when learning began anew because another model answered; ``config`` is the
-    version of the configuration, 0 if it has none. ``keys`` are rights by the hash of a key.
+    have served an agent, and ``replaced`` when learning began anew because another model answered; ``revision`` is the
+    highest one of a configuration file, 0 without one. ``keys`` are rights by the hash of a key.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Rollout:
     drained: dict[str, int] = field(default_factory=dict)
     models: dict[str, list[str]] = field(default_factory=dict)
     replaced: dict[str, int] = field(default_factory=dict)
-    config: int = 0
+    revision: int = 0
     keys: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def take(self, time_us: int, note: Noted) -> None:
@@ -60,5 +60,5 @@ class Rollout:
                     old["expires_us"] = min(old.get("expires_us", time_us + _OVERLAP_US), time_us + _OVERLAP_US)
             case "key.revoked":
                 self.keys.pop(note.ref, None)
-            case "config.version":
-                self.config = int(note.data["version"])
+            case "config.revision":
+                self.revision = int(note.data["revision"])

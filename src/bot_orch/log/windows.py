@@ -21,7 +21,7 @@ class SlidingSum:
     >>> used.within(31_000_000), used.within(61_000_000), used.within(91_000_000)
     (5.0, 3.0, 0.0)
     >>> used.add(100_000_000, 3.0)
-    >>> free_s([used], 110_000_000, 3.0)
+    >>> used.free_s(110_000_000, 3.0)
     51.0
     """
 
@@ -32,7 +32,7 @@ class SlidingSum:
         self._recent: tuple[int, float, float] | None = None  # grain, window and sum of the last time
 
     def add(self, time_us: int, amount: float) -> None:
-        """Add an amount; fast if times do not go back, as they do when several logs are added in turn."""
+        """Add an amount, which may be of an earlier time."""
         if not amount:
             return
         end_us = (time_us // self._grain_us + 1) * self._grain_us
@@ -71,28 +71,19 @@ class SlidingSum:
         self.within(now_us)
         return [(end_us + self._span_us, amount) for end_us, amount in self._grains]
 
-    def summary(self, now_us: int, most: int = 8) -> list[tuple[int, float]]:
-        """The amounts for another process, merged to at most ``most``; each may expire slightly later there."""
-        found = self.grains(now_us)
-        size = max(1, -(-len(found) // most))
-        parts = (found[start : start + size] for start in range(0, len(found), size))
-        return [(part[-1][0], sum(amount for _, amount in part)) for part in parts]
-
     def replace(self, grains: Iterable[tuple[int, float]]) -> None:
-        """Replace the known use by what another process reported."""
+        """Replace the amounts by those of :meth:`grains`."""
         self._grains = deque((until_us - self._span_us, amount) for until_us, amount in grains)
         self._total = sum(amount for _, amount in self._grains)
 
-
-def free_s(sums: Iterable[SlidingSum], now_us: int, limit: float) -> float:
-    """Seconds until the sums together fall below ``limit`` if nothing is added; at least a tenth."""
-    grains = sorted(grain for each in sums for grain in each.grains(now_us))
-    left, until_us = sum(amount for _, amount in grains), now_us
-    for end_us, amount in grains:
-        if left < limit:
-            break
-        left, until_us = left - amount, end_us
-    return max(0.1, (until_us - now_us) / 1e6)
+    def free_s(self, now_us: int, limit: float) -> float:
+        """Seconds until the sum falls below ``limit`` if nothing is added; at least a tenth."""
+        left, until_us = self.within(now_us), now_us
+        for end_us, amount in self._grains:
+            if left < limit:
+                break
+            left, until_us = left - amount, end_us + self._span_us
+        return max(0.1, (until_us - now_us) / 1e6)
 
 
 def spending(grains: Iterable[tuple[int, float]] = ()) -> SlidingSum:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Container, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,10 +15,9 @@ from bot_orch.errors import BotOrchError
 from bot_orch.service.api.gateway.passthrough import passthrough_route
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.api.routes import API_ROUTES, ROUTES
-from bot_orch.service.cluster.routers import Cluster, Routers, begin
-from bot_orch.service.cluster.sharing import UsageSharing
+from bot_orch.service.cluster.serving import Cluster, ServedRouter, begin
 from bot_orch.service.config import Config
-from bot_orch.service.configuring import LiveConfig, StoredConfig
+from bot_orch.service.configuring import LiveConfig
 from bot_orch.service.dashboard.routes import dashboard_pages
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.pages import queue_pages
@@ -38,95 +37,54 @@ def make_runtime(config: Config, **options: Any) -> Runtime:
     return Runtime(config, open_queue=open_queue, **options)
 
 
-def make_runtimes(config: Config, *, here: Container[str] | None = None, **options: Any) -> Runtime:
-    """The runtime of the default router, with the other routers' runtimes as its ``peers``.
-
-    ``here`` names the routers that this process serves, all by default; the rest is away. ``options`` are those of
-    :class:`Runtime`; a ``log`` is for the default router alone.
-    """
-    shared = {name: value for name, value in options.items() if name != "log"}
-    made = {
-        name: make_runtime(part, **(options if name == config.name else shared))
-        for name, part in config.split().items()
-    }
-    if len(made) > 1 or here is not None:
-        for name, each in made.items():
-            each.peers = made
-            each.away = here is not None and name not in here
-            each.usage = made[config.name].usage  # a token has one limit over all routers
-    return made[config.name]
-
-
 def make_app(
     runtime: Runtime,
     environment: Mapping[str, str] | None = None,
     *,
     read: Callable[[], Config] | None = None,
     cluster: Cluster | None = None,
-    stored: StoredConfig | None = None,
 ) -> Starlette:
-    """The ASGI application of a runtime and its peers; its lifespan starts and stops them.
+    """The ASGI application of a runtime; its lifespan starts and stops it.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload; ``stored`` are the versions of a configuration on PostgreSQL. ``cluster`` are the other processes that serve
-    routers of the service.
+    reload. ``cluster`` are the other processes of the service.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        here = [each for each in runtime.routers.values() if not each.away]
         try:
             runtime.open_reports()
-            for each in here:
-                await asyncio.to_thread(each.open)  # a server may take its time
+            if not runtime.away:
+                await asyncio.to_thread(runtime.open)  # a server may take its time
             if cluster is not None:
-                await cluster.start(routers)
+                await cluster.start(router)
         except (BotOrchError, OSError, sqlite3.Error) as error:
             app.state.failure = error
-            for each in (*here, runtime):
-                await each.stop()
+            await runtime.stop()
             raise
-        sharing = None if cluster is None else _share_usage(runtime, cluster)
-        loading = [asyncio.create_task(_load(app, each), name="load") for each in here]  # 503 meanwhile
+        loading = None if runtime.away else asyncio.create_task(_load(app, runtime), name="load")  # 503 meanwhile
         try:
             yield
         finally:
             if cluster is not None:
                 await cluster.leave()
                 await cluster.drained()
-            await routers.drained()
-            await asyncio.gather(*(each.stop() for each in {*runtime.routers.values(), runtime}))
-            if live is not None:
-                await live.close()
-            await asyncio.gather(*loading)
-            if sharing is not None:
-                await sharing.stop()
+            await router.drained()
+            await asyncio.gather(*(each.stop() for each in {router.runtime, runtime}))
+            if loading is not None:
+                await loading
             if cluster is not None:
                 await cluster.close()
 
     limits = runtime.config.limits
-    keys = KeyRing(runtime)
-    gate = Gate(runtime.config.tokens, environment, limits, keys=keys)
+    gate = Gate(runtime.config.tokens, environment, limits, keys=KeyRing(lambda: site.runtime))
     site = Site(runtime, gate, BodyRoom(limits))
     app = asgi_app(_routes(site), lifespan, runtime)
-    routers = Routers(app, site, cluster, make=make_runtime, routes=_routes)
-    routers.open()
-    live = None
-    if stored is not None or read is not None:
-        options: Any = {"add": routers.add, "remove": routers.remove, "environment": environment}
-        live = LiveConfig(runtime, site.gate, read=read, stored=stored, **options)
-        if cluster is not None and stored is not None:
-            cluster.configured = live.seen
-    app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
+    router = ServedRouter(site, cluster, serve=app.serve, make=make_runtime)
+    if read is not None:
+        runtime.reload = LiveConfig(router, gate, read, environment).reload
+    app.state.router, app.state.failure, app.state.stop = router, None, None
     return app
-
-
-def _share_usage(runtime: Runtime, cluster: Cluster) -> UsageSharing:
-    """Count limits together with the other processes."""
-    runtime.usage.track(runtime.config.tokens)
-    sharing = UsageSharing(runtime.usage, cluster, runtime.clock.now_us)
-    sharing.start()
-    return sharing
 
 
 async def _load(app: Starlette, runtime: Runtime) -> None:

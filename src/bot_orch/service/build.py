@@ -176,18 +176,7 @@ def _settings_of(agent: AgentConfig, where: str) -> AgentSettings:
 
 
 def check(config: Config) -> None:
-    """Build every part and make one decision per router, to find errors before the start."""
-    for name, part in config.split().items():
-        try:
-            _check_router(part)
-        except InvalidInputError as error:
-            if name == config.name:
-                raise
-            where = error.field.replace("config", f"config.routers.{name}", 1)
-            raise InvalidInputError(where, error.problem, error.remedy) from error
-
-
-def _check_router(config: Config) -> None:
+    """Build every part and make one decision, to find errors before the start."""
     router = make_orchestrator(config)
     try:
         decision = router.decide(Task("check", features=(0.0,) * config.router.n_features))

@@ -46,15 +46,13 @@ class ProbeResult:
 
 def endpoints_in(config: Config) -> Iterator[EndpointProbe]:
     """Every endpoint of agents, and of models that judge without being routed to."""
-    for name, part in config.split().items():
-        where = "config" if name == config.name else f"config.routers.{name}"
-        for index, agent in enumerate(part.agents):
-            yield from _of(agent, f"{where}.agents[{index}]")
-        for index, judge in enumerate(part.judges):
-            own = judge.settings.get("agent")
-            if isinstance(own, dict):
-                agent = msgspec.convert({"id": judge.name, **own}, AgentConfig)
-                yield from _of(agent, f"{where}.judges[{index}].settings.agent")
+    for index, agent in enumerate(config.agents):
+        yield from _of(agent, f"config.agents[{index}]")
+    for index, judge in enumerate(config.judges):
+        own = judge.settings.get("agent")
+        if isinstance(own, dict):
+            agent = msgspec.convert({"id": judge.name, **own}, AgentConfig)
+            yield from _of(agent, f"config.judges[{index}].settings.agent")
 
 
 def _of(agent: AgentConfig, where: str) -> Iterator[EndpointProbe]:

@@ -28,7 +28,7 @@ _QUEUE_S = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
 _REWARD = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _MOST_DECISIONS = 4096  # the newest ones of a router, whose agent and token are known to later reports
 _COUNTERS = {
-    "bot_orch_passed_on_total": "Requests for routers of other processes: carried, passed_on, or nobody owns it.",
+    "bot_orch_passed_on_total": "Requests whose router another process owns: carried, passed_on, or nobody owns it.",
     "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
     "bot_orch_agent_errors_total": "Attempts at an agent that ended without a whole answer, by kind of ending.",
     "bot_orch_agent_tokens_total": "Tokens that an agent has read (input; from a cache: cached) and written (output).",
@@ -63,7 +63,6 @@ _GAUGES = {
     "bot_orch_budget_used": "Share of the dollars of the router's budget, or of a limited token, that is used.",
     "bot_orch_calls_in_flight": "Calls to an agent under way.",
     "bot_orch_circuit_state": "1 for the state of an agent's circuit breaker, 0 for the others.",
-    "bot_orch_config_version": "Version of the shared configuration that a router runs.",
     "bot_orch_drift_alarms": "Alarms of the drift test of an agent's outputs so far; without an agent, of the tasks.",
     "bot_orch_guarantee_credit": "Loss that the guarantee allows so far.",
     "bot_orch_guarantee_held_back": "1 while an agent may not serve: the guarantee gives its tasks to the baseline.",
@@ -95,7 +94,7 @@ class Metrics:
     --------
     >>> metrics = Metrics()
     >>> metrics.count("bot_orch_decisions_total", agent="a")
-    >>> print(exposition([({}, metrics, {})]))
+    >>> print(exposition([metrics], {}))
     # HELP bot_orch_decisions_total Decisions by chosen agent.
     # TYPE bot_orch_decisions_total counter
     bot_orch_decisions_total{agent="a"} 1.0
@@ -197,17 +196,17 @@ class EventMetrics:
             self._metrics.count("bot_orch_token_cost_usd_total", usd, token=self._made.get(decision_id, ("", ""))[1])
 
 
-def exposition(parts: Iterable[tuple[Mapping[str, str], Metrics, Gauges]]) -> str:
-    """The metrics of some routers, each with its own labels, in the Prometheus text format."""
+def exposition(counted: Iterable[Metrics], gauges: Gauges) -> str:
+    """Counters, histograms and gauges in the Prometheus text format."""
     families: dict[str, Metric] = {}
-    for labels, metrics, gauges in parts:
+    for metrics in counted:
         for family in metrics.collect():
-            _add(families, family, labels)
-        for name, entries in gauges.items():
-            gauge = Metric(name, _GAUGES[name], "gauge")
-            for more, value in entries:
-                gauge.add_sample(name, dict(more), value)
-            _add(families, gauge, labels)
+            _add(families, family)
+    for name, entries in gauges.items():
+        gauge = Metric(name, _GAUGES[name], "gauge")
+        for labels, value in entries:
+            gauge.add_sample(name, dict(labels), value)
+        _add(families, gauge)
     return _written(families)
 
 
@@ -223,18 +222,17 @@ def merged(texts: Iterable[str]) -> str:
     families: dict[str, Metric] = {}
     for text in texts:
         for family in text_string_to_metric_families(text):
-            _add(families, family, {})
+            _add(families, family)
     return _written(families)
 
 
-def _add(families: dict[str, Metric], family: Metric, labels: Mapping[str, str]) -> None:
+def _add(families: dict[str, Metric], family: Metric) -> None:
     """Add the samples of a family, without the times at which its series began."""
     into = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
     known = {(sample.name, *sorted(sample.labels.items())): place for place, sample in enumerate(into.samples)}
     for sample in family.samples:
         if sample.name.endswith("_created"):
             continue
-        sample = sample._replace(labels={**labels, **sample.labels})
         place = known.get((sample.name, *sorted(sample.labels.items())))
         if place is None:
             into.samples.append(sample)

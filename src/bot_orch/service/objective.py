@@ -88,7 +88,7 @@ def unpriced(config: Config) -> list[str]:
     budget = config.router.budget
     callers = [each.limits for each in config.tokens]
     limits = [budget.per_request_usd, budget.window_usd, config.router.subject_to.usd_per_task]
-    limits += [each.usd for each in callers if each is not None]
+    limits += [each.usd_per_day for each in callers if each is not None]
     if all(each is None for each in limits):
         return []
     return [each.id for each in config.agents if each.kind in ("openai", "anthropic") and not each.price]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,10 +17,10 @@ from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
 from bot_orch.core.events import AttemptEnded, Censored, Controlled, Event, FeedbackGiven, Noted
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.errors import BotOrchError
+from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.ledger import Ledger, change_to
 from bot_orch.log.log import Log
-from bot_orch.log.rollout import CONFIG_REF, CONFIG_VERSION
+from bot_orch.log.rollout import CONFIG_REF, CONFIG_REVISION
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.recent import Newest
@@ -31,7 +31,7 @@ from bot_orch.service.judges.registry import NO_SIGNAL, SIGNALS, lacks_signal
 from bot_orch.service.metrics import EventMetrics, Metrics
 from bot_orch.service.objective import baseline_of
 from bot_orch.service.operations.tracing import Traces, note_attempt, traces_wanted
-from bot_orch.service.operations.usage import RouterUsage, TokenUsage
+from bot_orch.service.operations.usage import TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.groups import Group
@@ -100,7 +100,6 @@ class Runtime:
         self.judges: JudgeRunner | None = None
         self.mute: set[str] = set()  # agents that refuse to tell probabilities of tokens
         self.usage = TokenUsage(self.on_limited)
-        self.used: RouterUsage | None = None  # of this router
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
         self.repeats = Repeats()
@@ -116,21 +115,13 @@ class Runtime:
         self._sweeper: asyncio.Task[None] | None = None
         self.retention: Retention | None = None
         self.reference = msgspec.to_builtins(config.router.reference)
-        self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
-        self.forwarder: Forwarder | None = None  # other processes, if they serve some of the routers
-        self.away = False  # whether another process serves this router: it was not opened here, or is being left
+        self.forwarder: Forwarder | None = None  # to the other processes of the service, if there are any
+        self.away = False  # whether another process serves the router: it was not opened here, or is being left
         self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
         self.heir: Callable[[Event], None] | None = None  # takes what ends after the router was handed over
         self._canaries: dict[str, float] = {}
         self.shadow_allowance = ShadowAllowance()
         self.baseline: str | None = None  # the agent that dollars are compared with
-        self.prepare: Callable[[Runtime], Awaitable[None]] | None = None  # gives it the newest settings, at its start
-        self.version = 0  # of a stored configuration
-
-    @property
-    def routers(self) -> Mapping[str, Runtime]:
-        """All routers of the service by name."""
-        return self.peers or {self.config.name: self}
 
     @property
     def clock(self) -> Clock:
@@ -174,7 +165,7 @@ class Runtime:
             details = {"folded": self._folded, "total": self._to_fold}
             raise Problem(503, "not_ready", message, headers={"retry-after": "1"}, details=details)
         if not self._owned:
-            raise moved(self.config.name)
+            raise moved()
 
     async def loaded_soon(self) -> None:
         """Wait for the log to be folded, for a while: a router that was moved is back in a moment."""
@@ -192,8 +183,7 @@ class Runtime:
     def open_reports(self) -> None:
         """Open traces and the access log."""
         if self.traces is None and traces_wanted():
-            shared = (each.traces for each in self.peers.values() if each.traces is not None)
-            self.traces = next(shared, None) or Traces()  # first: it may lack its extra
+            self.traces = Traces()  # first: it may lack its extra
         if self.access is None and self.config.access_log is not None:
             self.access = AccessLog(self.config.access_log)
 
@@ -223,15 +213,14 @@ class Runtime:
         self._writer = await asyncio.to_thread(job)
         self._writer.start()
         await self._save_long_tail()
-        if self.prepare is not None:
-            await self.prepare(self)
-        group = self.log_settings(make_orchestrator(self.config))
+        self.check_revision(self.config)
+        group = self.log_settings(self.config, make_orchestrator(self.config))
         if group is not None:
             await group.durable()
         self.writer.rebuilt.append(lambda: self.background.start("settings", self._log_settings_again()))
         self.usage.track(self.config.tokens)
-        self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
-        self.writer.staged += [self.used.take, self.events.take]
+        await asyncio.to_thread(self.usage.recall, self._log, self.writer.now_us())
+        self.writer.staged += [self.usage.take, self.events.take]
         await asyncio.to_thread(warm_up, self.config)
         self.queue = None if self._open_queue is None else await self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))
@@ -244,21 +233,28 @@ class Runtime:
             _log.warning(NO_SIGNAL, extra={"fields": {"detail": SIGNALS}})
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
-    def log_settings(self, wanted: Orchestrator) -> Group | None:
-        """Log a change of the router and the configuration version, unless the log already contains them."""
+    def log_settings(self, config: Config, wanted: Orchestrator) -> Group | None:
+        """Log a change of the router and the file's revision, unless the log already contains them."""
         router = self.ledger.router if self.ledger.configured else None
         change = change_to(router, wanted, self.ledger.engine)
         group = None if change is None else self.writer.stage(self.writer.stamp(), change, "")
-        if self.version and self.ledger.rollout.config != self.version:
-            note = Noted(CONFIG_VERSION, CONFIG_REF, {"version": self.version})
+        if config.revision > self.ledger.rollout.revision:
+            note = Noted(CONFIG_REVISION, CONFIG_REF, {"revision": config.revision})
             group = self.writer.stage(self.writer.stamp(), note, CONFIG_REF)
         return group
+
+    def check_revision(self, config: Config) -> None:
+        """Refuse a file that is older than one whose settings the log has."""
+        newest = self.ledger.rollout.revision
+        if config.revision < newest:
+            problem = f"is {config.revision}, and the log has the settings of revision {newest}"
+            raise InvalidInputError("config.revision", problem, f"use the newer file, or write revision: {newest + 1}")
 
     async def _log_settings_again(self) -> None:
         """Log the settings again after the log was reloaded: its end may be lost, or hold a change that was undone."""
         while self.writer.failed is not None:
             await asyncio.sleep(_LOOK_S)
-        self.log_settings(make_orchestrator(self.config))
+        self.log_settings(self.config, make_orchestrator(self.config))
 
     def guards_for(self, config: Config) -> dict[str, Guard]:
         """The guarded agents of a configuration; agents with unchanged settings keep their guards."""
@@ -275,7 +271,7 @@ class Runtime:
         before = dict(self.guards)
         self.usage.track(config.tokens)
         if self.traces is not None:
-            self.traces.know(config.name, config.agents)
+            self.traces.know(config.agents)
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
@@ -357,7 +353,7 @@ class Runtime:
         if limits is None:
             return {}
         now_us = self.writer.now_us()
-        return self.usage.admit(token, limits, now_us, router=self.config.name, refused=self.on_limited)
+        return self.usage.admit(token, limits, now_us)
 
     def on_limited(self, token: str, limit: str) -> None:
         """Count a request that was refused because of a limit of its token."""
@@ -380,7 +376,7 @@ class Runtime:
             attempt.usage.estimated,
         )
         self.metrics.attempt(attempt)
-        note_attempt(self.config.name, attempt)
+        note_attempt(attempt)
         self.record(event)
 
     async def _save_long_tail(self) -> None:

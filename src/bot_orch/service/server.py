@@ -25,14 +25,15 @@ except ImportError as _error:  # pragma: no cover
 
 from bot_orch.log.stores.open import is_url
 from bot_orch.log.stores.postgres.connect import hidden
-from bot_orch.service.application import make_app, make_runtimes
+from bot_orch.service.application import make_app, make_runtime
+from bot_orch.service.build import check
 from bot_orch.service.cluster.forwarding import Directory, Forwarder
 from bot_orch.service.cluster.front import Owners
 from bot_orch.service.cluster.ownership import OwnerCluster
-from bot_orch.service.cluster.routers import Cluster
+from bot_orch.service.cluster.serving import Cluster, ServedRouter
 from bot_orch.service.cluster.workers import Worker, WorkerCluster, serve_workers
 from bot_orch.service.config import Config
-from bot_orch.service.configuring import StoredConfig, check_exposed, starting
+from bot_orch.service.configuring import check_exposed, kept
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.connections import HEAD_BYTES, Connections
@@ -50,17 +51,16 @@ def make_server(
     environment: Mapping[str, str] | None = None,
     read: Callable[[], Config] | None = None,
     worker: Worker | None = None,
-    stored: StoredConfig | None = None,
     **options: Any,
 ) -> Any:
     """A uvicorn server; ``options`` are passed to :class:`bot_orch.service.runtime.Runtime`.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload; ``stored`` are the versions of a configuration on PostgreSQL. A ``worker`` shares them with others.
+    reload. A ``worker`` shares its port with others.
     """
     check_exposed(config)
-    runtime, cluster = _make_runtimes(config, worker, **options)
-    app = make_app(runtime, environment, read=read, cluster=cluster, stored=stored)
+    runtime, cluster = _make_runtime(config, worker, **options)
+    app = make_app(runtime, environment, read=read, cluster=cluster)
     settings = uvicorn.Config(
         app,
         host=config.listen.host,
@@ -77,13 +77,14 @@ def make_server(
         timeout_keep_alive=_NEVER_S,  # connections know their time themselves
         h11_max_incomplete_event_size=HEAD_BYTES,
     )
-    server = ServiceProcess(settings, runtime, worker, cluster=cluster)
+    server = ServiceProcess(settings, app.state.router, worker, cluster=cluster)
     app.state.stop = partial(setattr, server, "should_exit", True)
     return server
 
 
-def _make_runtimes(config: Config, worker: Worker | None, **options: Any) -> tuple[Runtime, Cluster | None]:
-    """The routers, and the cluster of processes if there are several."""
+def _make_runtime(config: Config, worker: Worker | None, **options: Any) -> tuple[Runtime, Cluster | None]:
+    """The router, and the cluster of processes if there are several."""
+    runtime = make_runtime(config, **options)
     if is_url(config.database):
         near: dict[str, Any] = (
             {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
@@ -93,10 +94,11 @@ def _make_runtimes(config: Config, worker: Worker | None, **options: Any) -> tup
         wait_s = max(_WAIT_S, min(config.limits.grace_s + _AFTER_GRACE_S, _LONGEST_WAIT_S))
         forwarder = _forwarder(0, wait_s)
         cluster = OwnerCluster(config, forwarder, rounds_port=port, clock=clock, **near)
-        return make_runtimes(config, here=(), **options), cluster
+        runtime.away = True
+        return runtime, cluster
     if worker is None:
-        return make_runtimes(config, **options), None
-    runtime = make_runtimes(config, here=[*config.split()] if worker.owns else (), **options)
+        return runtime, None
+    runtime.away = not worker.owns
     return runtime, WorkerCluster(worker, _forwarder(worker.number, _WAIT_S), grace_s=config.limits.grace_s)
 
 
@@ -113,15 +115,14 @@ def serve(
     say: Callable[[str], None],
     *,
     workers: int = 1,
-    stored: StoredConfig | None = None,
 ) -> int:
     """Serve until a signal; returns the exit status. ``say`` gets the address once the service is listening."""
     if workers != 1:
         configure_logs(config.log_level)  # the parent says what becomes of its workers
         announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731
-        run = partial(_run, config, read, stored=stored)
+        run = partial(_run, config, read)
         return serve_workers(workers, config, run=run, announce=announce)
-    return _run(config, read, None, say=say, stored=stored)
+    return _run(config, read, None, say=say)
 
 
 def _run(
@@ -130,18 +131,15 @@ def _run(
     worker: Worker | None,
     *,
     say: Callable[[str], None] | None = None,
-    stored: StoredConfig | None = None,
 ) -> int:
-    if worker is not None and stored is not None:  # the version may have changed since the parent was started
-        config, stored = starting(stored.file, stored=True)
+    if worker is not None:
+        config = _newest(config, read)
     configure_logs(config.log_level)
-    if stored is not None and stored.notice:
-        _log.warning("starts with the stored configuration", extra={"fields": {"detail": stored.notice}})
     # Thousands of pending decisions stay in memory; a full garbage collection over them would stall answers.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    server = make_server(config, read=read, worker=worker, stored=stored)
+    server = make_server(config, read=read, worker=worker)
     if say is not None:
         server.announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")
     elif worker is not None:
@@ -149,6 +147,17 @@ def _run(
     with one_reason(server, config):
         server.run(None if worker is None else [worker.shared])
     return 0 if server.started else 3
+
+
+def _newest(config: Config, read: Callable[[], Config]) -> Config:
+    """The settings for a worker: the file may have changed since its parent was started."""
+    try:
+        found = kept(config, read())
+        check(found)
+    except (BotOrchError, OSError) as error:
+        _log.error("a worker starts with the old configuration", extra={"fields": {"detail": str(error)}})
+        return config
+    return found
 
 
 @contextmanager
@@ -197,8 +206,8 @@ class ServiceProcess(uvicorn.Server):
     ----------
     settings
         Configuration of uvicorn.
-    runtime
-        The service.
+    router
+        The router of the service.
     worker
         What it shares with other workers behind the same port.
     cluster
@@ -208,15 +217,15 @@ class ServiceProcess(uvicorn.Server):
     def __init__(
         self,
         settings: uvicorn.Config,
-        runtime: Runtime,
+        router: ServedRouter,
         worker: Worker | None = None,
         *,
         cluster: Cluster | None = None,
     ) -> None:
-        self._grace_s = runtime.config.limits.grace_s
+        self._grace_s = router.runtime.config.limits.grace_s
         settings.timeout_graceful_shutdown = max(1, round(self._grace_s + _LAST_S))
         super().__init__(settings)
-        self._runtime, self._worker, self._cluster = runtime, worker, cluster
+        self._router, self._worker, self._cluster = router, worker, cluster
         self._reloading: asyncio.Task[None] | None = None
         self.announce: Callable[[int], None] | None = None
 
@@ -261,20 +270,20 @@ class ServiceProcess(uvicorn.Server):
 
     async def _end_calls(self) -> None:
         await asyncio.sleep(self._grace_s)
-        for each in self._runtime.peers.values() or (self._runtime,):
-            await each.end_calls()
+        await self._router.runtime.end_calls()
 
     def _heed_reloads(self) -> None:
-        if self._runtime.reload is not None and threading.current_thread() is threading.main_thread():
+        if self._router.runtime.reload is not None and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._start_reload)
 
     def _start_reload(self) -> None:
         self._reloading = asyncio.create_task(self._reload(), name="reload")
 
     async def _reload(self) -> None:
-        if self._runtime.reload is None:
+        reload = self._router.runtime.reload
+        if reload is None:
             return
         try:
-            await self._runtime.reload()  # it logs what has changed
+            await reload()  # it logs what has changed
         except (BotOrchError, OSError) as error:
             _log.error("reload refused; the old configuration goes on", extra={"fields": {"detail": str(error)}})

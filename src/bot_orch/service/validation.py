@@ -17,8 +17,7 @@ from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.log.stores.open import is_url, open_log
 from bot_orch.log.stores.postgres.connect import check_version, connect, hidden, reaching, split
 from bot_orch.service.config import Config
-from bot_orch.service.config.documents import ConfigFile
-from bot_orch.service.config.reading import variables_in
+from bot_orch.service.config.reading import ConfigFile, variables_in
 from bot_orch.service.configuring import check_exposed
 from bot_orch.service.endpoints import ProbeResult, ask_all, endpoints_in
 from bot_orch.service.judges.registry import NO_SIGNAL, SIGNALS, lacks_signal
@@ -49,8 +48,8 @@ def findings(config: Config, file: ConfigFile, *, online: bool = False, timeout_
     Endpoints and a database in PostgreSQL are contacted only if ``online``.
     """
     found = [*_setting_findings(config), *_objective_findings(config)]
-    databases = {part.database for part in config.split().values()}
-    found += [_log_finding(each) for each in sorted(databases) if online or not is_url(each)]
+    if online or not is_url(config.database):
+        found.append(_log_finding(config.database))
     if online:
         document = parse_yaml(file.text(), str(file.path))
         found += _endpoint_findings(
@@ -90,40 +89,38 @@ def _unwritable(path: Path) -> str:
 
 def _objective_findings(config: Config) -> Iterator[CheckFinding]:
     """Prices without an effect on routing, and dollar weights too small for the agents' prices."""
-    for name, part in config.split().items():
-        where = "config" if name == config.name else f"config.routers.{name}"
-        if lacks_signal(part):
-            yield CheckFinding("quality", "warning", NO_SIGNAL, SIGNALS)
-        if (idle := idle_prices(part)) is not None:
-            yield CheckFinding("objective", "warning", f"{where}.{idle[0]}", idle[1])
-        if free := unpriced(part):
-            problem = f"{where}.agents: {', '.join(free)} have no price, and dollars are limited: they count as free"
-            remedy = "give them a price (0 if they are free), or list them in a prices file"
-            yield CheckFinding("prices", "warning", problem, remedy)
-        if (promised := wanted_guarantee(part.router)) is not None:
-            yield _needs(promised, where, part)
-        if (found := idle_weight(part)) is None:
-            continue
-        moved, prices = found
-        usd = wanted_weights(part.router).usd
-        at = f"calls cost {min(prices):.4g} to {max(prices):.4g} dollars"
-        problem = f"{where}.router.objective.usd: {usd:g} moves rewards by {moved:.2g} at most: {at}"
-        weight = dollar_weight(prices)
-        remedy = f"write {weight:g}, with which the dearest agent has to earn 0.1 more than the cheapest, or remove it"
-        yield CheckFinding("objective", "warning", problem, remedy)
+    if lacks_signal(config):
+        yield CheckFinding("quality", "warning", NO_SIGNAL, SIGNALS)
+    if (idle := idle_prices(config)) is not None:
+        yield CheckFinding("objective", "warning", f"config.{idle[0]}", idle[1])
+    if free := unpriced(config):
+        problem = f"config.agents: {', '.join(free)} have no price, and dollars are limited: they count as free"
+        remedy = "give them a price (0 if they are free), or list them in a prices file"
+        yield CheckFinding("prices", "warning", problem, remedy)
+    if (promised := wanted_guarantee(config.router)) is not None:
+        yield _needs(promised, config)
+    if (found := idle_weight(config)) is None:
+        return
+    moved, prices = found
+    usd = wanted_weights(config.router).usd
+    at = f"calls cost {min(prices):.4g} to {max(prices):.4g} dollars"
+    problem = f"config.router.objective.usd: {usd:g} moves rewards by {moved:.2g} at most: {at}"
+    weight = dollar_weight(prices)
+    remedy = f"write {weight:g}, with which the dearest agent has to earn 0.1 more than the cheapest, or remove it"
+    yield CheckFinding("objective", "warning", problem, remedy)
 
 
-def _needs(promised: Guarantee, where: str, part: Config) -> CheckFinding:
+def _needs(promised: Guarantee, config: Config) -> CheckFinding:
     """The number of tasks a guarantee needs before it lets other agents serve, and where their rewards come from."""
     first, needed = promised.first_round(), promised.rounds_needed()
     text = (
         f"{promised.baseline} alone for {first} requests; about {needed} with rewards until others serve all the time"
     )
-    judged = any(judge.rate == 1.0 and judge.kind != "thumbs" for judge in part.judges)
-    judged |= all(agent.kind in ("python", "simulated") for agent in part.agents)
-    if judged or (part.router.reward or {}).get("id") == "survival":
+    judged = any(judge.rate == 1.0 and judge.kind != "thumbs" for judge in config.judges)
+    judged |= all(agent.kind in ("python", "simulated") for agent in config.agents)
+    if judged or (config.router.reward or {}).get("id") == "survival":
         return CheckFinding("guarantee", "ok", text)
-    problem = f"{where}.router.guarantee: {text}; no judge sees every answer, and one without a reward counts as lost"
+    problem = f"config.router.guarantee: {text}; no judge sees every answer, and one without a reward counts as lost"
     remedy = "report a reward of every request to /v1/feedback, or add such a judge"
     return CheckFinding("guarantee", "warning", problem, remedy)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
 
 from bot_orch.core.events import Noted
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.log.ledger import fingerprint
 from bot_orch.log.rollout import DRAINED, RESUMED
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
-from bot_orch.service.cluster.forwarding import alone
-from bot_orch.service.metrics import Gauges, Metrics, exposition, merged
+from bot_orch.service.cluster.forwarding import alone, process_name
+from bot_orch.service.metrics import exposition, merged
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
@@ -27,19 +26,15 @@ async def live(_: Request) -> Reply:
 
 async def ready(request: Request) -> Reply:
     """``GET /health/ready``: the log has taken a write within the last seconds."""
-    every = (
-        [request.runtime] if request.prefix else [each for each in request.runtime.routers.values() if not each.away]
-    )
-    forwarder = None if request.prefix else request.runtime.forwarder
+    runtime = request.runtime
+    forwarder = runtime.forwarder
     if forwarder is not None:
         forwarder.check()
-    for each in every:
-        each.check_loaded()
-    confirmed = await asyncio.gather(*(each.writer.confirm() for each in every))
-    if not all(confirmed):
-        broken = next(each.writer for each, fine in zip(every, confirmed, strict=True) if not fine)
-        reason = f"the log does not take writes ({broken.failed or 'none was committed in the last seconds'})"
-        raise Problem(503, "not_ready", reason, headers={"retry-after": "1"})
+    if not runtime.away:
+        runtime.check_loaded()
+        if not await runtime.writer.confirm():
+            why = runtime.writer.failed or "none was committed in the last seconds"
+            raise Problem(503, "not_ready", f"the log does not take writes ({why})", headers={"retry-after": "1"})
     if forwarder is not None and not alone(request.headers):
         for said in await forwarder.ask("GET", request.path, request.headers, near=True):
             if said.status != 200:
@@ -48,25 +43,14 @@ async def ready(request: Request) -> Reply:
 
 
 async def metrics(request: Request) -> Reply:
-    """``GET /metrics``: metrics of all routers, labelled by router if there are several, or of the one in the path."""
-    runtime = request.runtime
-    text = exposition(_parts(runtime, [runtime.config.name] if request.prefix else runtime.peers))
-    if runtime.forwarder is not None and not request.prefix and not alone(request.headers):
-        others = await runtime.forwarder.ask("GET", request.path, request.headers, near=True)
+    """``GET /metrics``: those of this process and of the workers behind its port."""
+    runtime, forwarder = request.runtime, request.runtime.forwarder
+    passed_on = [] if forwarder is None else [forwarder.counts]
+    text = exposition([*passed_on, runtime.metrics], _gauges(runtime) if runtime.loaded else {})
+    if forwarder is not None and not alone(request.headers):
+        others = await forwarder.ask("GET", request.path, request.headers, near=True)
         text = merged([text, *(said.body.decode() for said in others if said.status == 200)])
     return Reply(200, text.encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
-
-
-def _parts(runtime: Runtime, names: Iterable[str]) -> Iterator[tuple[Mapping[str, str], Metrics, Gauges]]:
-    """The metrics of the named routers, or of the only one."""
-    if not runtime.peers:
-        yield {}, runtime.metrics, _gauges(runtime)
-        return
-    if runtime.forwarder is not None:
-        yield {}, runtime.forwarder.counts, {}
-    for name in names:
-        peer = runtime.peers[name]
-        yield {"router": name}, peer.metrics, _gauges(peer) if peer.loaded else {}
 
 
 def _gauges(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -92,7 +76,6 @@ def _gauges(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]:
         ],
         "bot_orch_judge_bias": [({"agent": name}, bias) for name, bias in runtime.events.biases.items()],
         **_guarantee(ledger.router),
-        **({"bot_orch_config_version": [({}, float(runtime.version))]} if runtime.version else {}),
         "bot_orch_calls_in_flight": [({"agent": n}, float(g.view().in_flight)) for n, g in runtime.guards.items()],
     }
 
@@ -103,8 +86,7 @@ def _budgets(runtime: Runtime) -> list[tuple[dict[str, str], float]]:
     dollars: list[tuple[str, float, float]] = []
     if budget.window_usd is not None:
         dollars.append(("router", runtime.ledger.spending.recent(now_us, budget.window_s), budget.window_usd))
-    if not runtime.peers or next(iter(runtime.peers.values())) is runtime:  # tokens are for all routers
-        dollars += [(f"token {name}", used, most) for name, used, most in runtime.usage.spent(now_us)]
+    dollars += [(f"token {name}", used, most) for name, used, most in runtime.usage.spent(now_us)]
     return [({"of": name}, used / most if most > 0 else 1.0) for name, used, most in dollars]
 
 
@@ -172,16 +154,15 @@ async def kill_switch(request: Request) -> Reply:
 
 
 async def reload(request: Request) -> Reply:
-    """``POST /v1/admin/reload``: read and apply the configuration file."""
+    """``POST /v1/admin/reload``: every process of the service reads its configuration file again and applies it."""
     if request.runtime.reload is None:
         raise Problem(409, "no_file", "this service was not started from a file; restart it")
     found = await request.runtime.reload()
     forwarder = request.runtime.forwarder
     if forwarder is not None and not alone(request.headers):
-        others = await forwarder.ask("POST", request.path, request.headers, near=True)
-        refused = next((said for said in others if said.status != 200), None)
-        if refused is not None:
-            raise Problem(503, "not_reloaded", "another worker did not reload; its log has details, try again")
+        others = await forwarder.ask("POST", request.path, request.headers)
+        if any(said.status != 200 for said in others):
+            raise Problem(503, "not_reloaded", "another process did not reload; its log has details, try again")
     return json_reply(ReloadView(changed=found.changed, after_restart=found.after_restart))
 
 
@@ -194,6 +175,7 @@ async def state(request: Request) -> Reply:
     seq, found = ledger.seq, await asyncio.to_thread(fingerprint, ledger.capture())
     return json_reply(
         StateView(
+            process=process_name(),
             seq=seq,
             time_us=time_us,
             fingerprint=found,

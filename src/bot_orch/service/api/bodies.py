@@ -133,7 +133,6 @@ class KeyRequest(RequestBody, frozen=True, kw_only=True):
     scopes: Annotated[tuple[Scope, ...], Meta(min_length=1)]
     days: Annotated[float, Meta(gt=0, le=3660)] | None = None
     tags: tuple[Tag, ...] = ()
-    router: Name | None = None
 
 
 class ResponseView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -148,7 +147,6 @@ class KeyView(ResponseView, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     by: str
     tags: tuple[str, ...] | None = None
-    router: str | None = None
     expires_us: int | None = None
 
 
@@ -354,23 +352,6 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     certificate: CertificateView | None = None
 
 
-class RouterView(ResponseView, frozen=True, kw_only=True):
-    """A router: paths that begin with ``path`` and the model ``model`` lead to it.
-
-    ``process`` is the one of several processes that serves it (machine and number); ``null`` if none does.
-    """
-
-    name: str
-    default: bool
-    path: str
-    model: str
-    agents: list[str]
-    ready: bool
-    decisions: int = 0
-    pending: int = 0
-    process: str | None = None
-
-
 class ReloadView(ResponseView, frozen=True, kw_only=True):
     """Settings that were changed, and those that only a restart changes."""
 
@@ -379,8 +360,12 @@ class ReloadView(ResponseView, frozen=True, kw_only=True):
 
 
 class StateView(ResponseView, frozen=True, kw_only=True):
-    """The state; ``fingerprint`` equals what ``bot-orch replay`` prints for the same log."""
+    """The state; ``fingerprint`` equals what ``bot-orch replay`` prints for the same log.
 
+    ``process`` is the one of several processes that serves the router: machine and number.
+    """
+
+    process: str
     seq: int
     time_us: int
     fingerprint: str

@@ -26,13 +26,10 @@ async def _create(request: Request) -> Reply:
     if body.name in names:
         message = f"name: {body.name!r} is taken; rotate that key, or choose another name"
         raise Problem(409, "name_taken", message, param="name")
-    if body.router is not None and body.router not in {*request.runtime.peers, config.name}:
-        raise Problem(422, "unknown_router", "router: there is no such router; see /v1/routers", param="router")
     document = {
         "name": body.name,
         "scopes": list(body.scopes),
         "tags": list(body.tags),
-        "router": body.router,
         "expires_us": None if body.days is None else now_us + round(body.days * _DAY_US),
     }
     return await _issue(request, document)
@@ -46,7 +43,7 @@ async def _list(request: Request) -> Reply:
 async def _rotate(request: Request) -> Reply:
     """``POST /v1/admin/keys/{id}/rotate``: a new key with the same rights; the old one works for a day."""
     digest, key = _one(request)
-    document = {name: key.get(name) for name in ("name", "scopes", "tags", "router", "expires_us")}
+    document = {name: key.get(name) for name in ("name", "scopes", "tags", "expires_us")}
     return await _issue(request, document, replaces=digest)
 
 
@@ -60,7 +57,7 @@ async def _revoke(request: Request) -> Reply:
 async def _whose(request: Request) -> Reply:
     """``GET /v1/key``: the rights of the token that asks."""
     caller = request.caller
-    found = {"name": caller.name, "scopes": sorted(caller.scopes), "tags": caller.tags, "router": caller.router}
+    found = {"name": caller.name, "scopes": sorted(caller.scopes), "tags": caller.tags}
     return json_reply(found)
 
 
@@ -76,8 +73,6 @@ async def _note(request: Request, note: Noted) -> None:
 
 
 def _active(request: Request) -> Mapping[str, Mapping[str, Any]]:
-    if request.prefix:
-        raise Problem(404, "not_found", f"keys are the service's; use {_PLACE}, without a router")
     runtime = request.runtime
     return active(runtime.ledger.rollout.keys, runtime.clock.now_us())
 

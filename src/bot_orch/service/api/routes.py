@@ -78,15 +78,6 @@ ROUTES: tuple[RouteSpec, ...] = (
     ),
     *GATEWAY_ROUTES,
     RouteSpec(
-        "GET",
-        "/v1/routers",
-        views.routers,
-        scope="decide",
-        summary="Routers of this service",
-        everywhere=True,
-        answer=list[bodies.RouterView],
-    ),
-    RouteSpec(
         "GET", "/v1/agents", admin.agents, scope="decide", summary="Agents and circuits", answer=list[bodies.AgentView]
     ),
     RouteSpec(

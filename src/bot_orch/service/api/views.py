@@ -1,4 +1,4 @@
-"""Read-only views of a router: tests, judges, the objective, routers, spending."""
+"""Read-only views: judges, the objective, spending."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import cast
-
-import msgspec
 
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.evaluation.spend import SPEND_KEYS, SpendKey, spent, time_of, total_usd
@@ -18,20 +16,15 @@ from bot_orch.service.api.bodies import (
     KindCertificateView,
     LimitView,
     ObjectiveView,
-    RouterView,
     SpendLineView,
     SpendView,
 )
-from bot_orch.service.cluster.forwarding import alone, process_name
 from bot_orch.service.judging.views import judge_views
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.rules import budget_use
-from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
-from bot_orch.service.web.router_selection import ROUTER_PATH
 
 _LATEST_US = 253_402_300_799_000_000  # the end of the year 9999
-_VIEWS = msgspec.json.Decoder(list[RouterView])
 
 
 async def spending(request: Request) -> Reply:
@@ -101,32 +94,3 @@ def _certificate(router: Orchestrator) -> CertificateView | None:
         return None
     kinds = [KindCertificateView(**asdict(each)) for each in found.kinds]
     return CertificateView(baseline=promised.baseline, **{**asdict(found), "kinds": kinds})
-
-
-async def routers(request: Request) -> Reply:
-    """``GET /v1/routers``: the routers that the caller's token may use, the default one first."""
-    runtime, caller = request.runtime, request.caller
-    every = runtime.peers or {runtime.config.name: runtime}
-    default = next(iter(every))
-    here = {name: each for name, each in every.items() if not (each.away and alone(request.headers))}
-    views = {name: _view(name, each, default=name == default) for name, each in here.items()}
-    if runtime.forwarder is not None and not alone(request.headers):
-        for said in await runtime.forwarder.ask("GET", request.path, request.headers):
-            if said.status == 200:
-                views.update((each.name, each) for each in _VIEWS.decode(said.body) if each.name in views)
-    return json_reply([view for name, view in views.items() if caller.may_use(name)])
-
-
-def _view(name: str, runtime: Runtime, *, default: bool) -> RouterView:
-    several, loaded = bool(runtime.peers), runtime.loaded
-    return RouterView(
-        name=name,
-        default=default,
-        path=f"{ROUTER_PATH}{name}" if several else "",
-        model=f"auto:{name}" if several else "auto",
-        agents=[agent.id for agent in runtime.config.agents],
-        ready=runtime.ready,
-        decisions=runtime.ledger.router.rounds if loaded else 0,
-        pending=len(runtime.ledger.pending) if loaded else 0,
-        process=process_name() if runtime.forwarder is not None and not runtime.away else None,
-    )

@@ -1,1 +1,1 @@
-"""Processes that share the routers of a service: ownership of routers, and forwarding of requests to the owner."""
+"""Processes that share the router of a service: its ownership, and forwarding of requests to the owner."""

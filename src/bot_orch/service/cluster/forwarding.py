@@ -1,7 +1,7 @@
-"""Forwards whole requests for routers that another process owns: everything but chats that this process carries.
+"""Forwards whole requests to the process that owns the router: everything but chats that this process carries.
 
 The request is read and checked here; its answer is streamed. The client's own headers go along, its token among them,
-and are checked again where they arrive. A header names the router; a request that has it is never passed on again, so
+and are checked again where they arrive. A request with the header ``x-bot-orch-passed-on`` is never passed on again, so
 there are no loops. A process that does not serve the router says so before it does anything, and the request is sent to
 the current owner.
 """
@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,14 +35,10 @@ _WITH_ASK = frozenset({b"authorization", b"x-api-key", b"cookie", b"host", b"ori
 _CONNECT_S, _ASK_S, _LOOK_S = 2.0, 5.0, 0.1
 _IDLE_S = 10.0  # shorter than the server keeps a connection
 
-ROUTER_HEADER = b"x-bot-orch-router"
-"""Names the router of a request that another process has passed on; such a request is never passed on again."""
-ANY = "*"
-"""In place of a router: the one that knows the decision, task or ticket that a request is about."""
+PASSED_ON_HEADER = b"x-bot-orch-passed-on"
+"""On a request that another process has passed on, or asks this process alone; it is never passed on again."""
 MOVED_HEADER = "x-bot-orch-moved"
-"""On an answer: the router is not here, and nothing was done; the routers that are here, if any of them was asked."""
-WHOLE_PATH = "bot_orch.path"
-"""Key of an ASGI scope: the path as the client sent it, if a router's own part of it was taken off."""
+"""On an answer: the router is not here, and nothing was done."""
 PASSED = "bot_orch.passed"
 """Key of an ASGI scope whose request another process answers, and writes to the access log."""
 
@@ -50,12 +46,8 @@ PASSED = "bot_orch.passed"
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class Elsewhere(Exception):  # noqa: N818  no error: it says where to go on
-    """Raised for a request to a router of another process, or answered there."""
-
-    def __init__(self, router: str = "") -> None:
-        super().__init__(router)
-        self.router = router
+class ElsewhereError(Exception):
+    """Raised for a request that the owner of the router has to answer."""
 
 
 @dataclass(slots=True)
@@ -94,7 +86,7 @@ class Member(NamedTuple):
 
 
 class Directory:
-    """Maps routers to the processes that own them; waits for changes.
+    """The processes of a service, and which of them owns the router; waits for changes.
 
     Parameters
     ----------
@@ -105,24 +97,21 @@ class Directory:
     def __init__(self, own: int) -> None:
         self.own = own
         self.members: dict[int, Member] = {}
-        self._owners: Mapping[str, int] = {}
+        self.owner: int | None = None
         self._news = asyncio.Event()
 
-    def set(self, owners: Mapping[str, int], members: Collection[Member]) -> None:
-        """Replace the known owners and members."""
+    def set(self, owner: int | None, members: Collection[Member]) -> None:
+        """Replace the known owner, if there is one, and members."""
         found = {each.number: each for each in members if each.number != self.own}
-        if dict(owners) != dict(self._owners) or found != self.members:
-            self._owners, self.members = dict(owners), found
+        if owner != self.owner or found != self.members:
+            self.owner, self.members = owner, found
             self._news.set()
             self._news = asyncio.Event()
 
-    def owner(self, router: str) -> int | None:
-        """The number of the process that owns a router; ``None`` if unknown."""
-        return self._owners.get(router)
-
-    def of(self, router: str) -> Member | None:
-        """The other process that owns a router; ``None`` if this process owns it, or none is known."""
-        return self.members.get(self._owners.get(router, self.own))
+    @property
+    def owner_elsewhere(self) -> Member | None:
+        """The other process that owns the router; ``None`` if this process owns it, or none is known."""
+        return None if self.owner is None else self.members.get(self.owner)
 
     async def changed(self, wait_s: float) -> None:
         """Wait for a change, for at most ``wait_s`` seconds."""
@@ -137,9 +126,9 @@ class Forwarder:
     Parameters
     ----------
     directory
-        Who serves what.
+        Who owns the router.
     wait_s
-        How long a request waits for a router that moves.
+        How long a request waits while the router moves.
     """
 
     def __init__(self, directory: Directory, *, wait_s: float) -> None:
@@ -149,45 +138,25 @@ class Forwarder:
         self.owners: Owners | None = None  # for chats that this process carries
         self.problem: str | None = None  # why this process knows nothing about the others
 
-    async def pass_on(self, router: str, exchange: Exchange) -> None:
-        """Forward a request to the owner of a router; 503 if there is none for too long."""
+    async def pass_on(self, exchange: Exchange) -> None:
+        """Forward a request to the owner of the router; 503 if there is none for too long."""
         loop, mine = asyncio.get_running_loop(), self.directory
         until = loop.time() + self._wait_s
         while True:
-            found = mine.of(router)
+            found = mine.owner_elsewhere
             if found is not None:
-                if await self._send(found, router, exchange) is None:
-                    self.count(router, "passed_on")
+                if await self._send(found, exchange):
+                    self.count("passed_on")
                     return
-            elif mine.owner(router) == mine.own and self.serve is not None:
-                await self._here(self.serve, exchange)
+            elif mine.owner == mine.own and self.serve is not None:
+                exchange.scope.pop(PASSED, None)
+                await self.serve(exchange.scope, _replayed(exchange), exchange.send)
                 return
             left_s = until - loop.time()
             if left_s <= 0:
-                raise self._no_owner(router)
+                self.count("nobody")
+                raise no_owner()
             await mine.changed(min(left_s, _LOOK_S))
-
-    async def offer(self, exchange: Exchange, routers: Set[str]) -> bool:
-        """Forward a request to the process that knows its subject; False, without an effect, if none does.
-
-        ``routers`` are those that may know it; while one of them has no owner, the answer is unknown.
-        """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._wait_s
-        while True:
-            missing = set(routers)
-            for each in tuple(self.directory.members.values()):
-                asked = await self._send(each, ANY, exchange)
-                if asked is None:
-                    self.count(ANY, "passed_on")
-                    return True
-                missing -= asked
-            if not missing:
-                return False
-            left_s = until - loop.time()
-            if left_s <= 0:
-                raise self._no_owner(min(missing))
-            await self.directory.changed(min(left_s, _LOOK_S))
 
     async def ask(
         self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False
@@ -200,7 +169,7 @@ class Forwarder:
         return await asyncio.gather(*(self.ask_one(each, method, path, headers) for each in asked))
 
     def check(self) -> None:
-        """Raise a :class:`Problem` if this process does not know the owners of routers."""
+        """Raise a :class:`Problem` if this process does not know the others yet."""
         if self.problem is not None:
             raise Problem(503, "not_ready", self.problem, headers={"retry-after": "1"})
 
@@ -215,7 +184,7 @@ class Forwarder:
     async def ask_one(self, other: Member, method: str, path: str, headers: Mapping[bytes, bytes]) -> PeerAnswer:
         """Send a request to one other process."""
         kept = {name: value for name, value in headers.items() if name in _WITH_ASK}
-        sent = {**_names(kept.items()), ROUTER_HEADER.decode(): ANY}
+        sent = {**_names(kept.items()), PASSED_ON_HEADER.decode(): "1"}
         try:
             async with asyncio.timeout(_ASK_S):
                 session, base = self._session(other)
@@ -225,28 +194,19 @@ class Forwarder:
             _log.warning("a process does not answer", extra={"fields": _of(other, error)})
             return PeerAnswer(503, b"")
 
-    async def _here(self, serve: Serve, exchange: Exchange) -> None:
-        """Answer in this process, which serves the router by now."""
-        scope = {**exchange.scope, "path": exchange.scope.get(WHOLE_PATH, exchange.scope["path"])}
-        scope.pop(PASSED, None)
-        await serve(scope, _replayed(exchange), exchange.send)
-
-    async def _send(self, other: Member, router: str, exchange: Exchange) -> Set[str] | None:
-        """Forward a request and return its answer.
-
-        If nothing was done there: the routers that were asked in vain.
-        """
-        task = asyncio.ensure_future(self._attempt(other, router, exchange))
+    async def _send(self, other: Member, exchange: Exchange) -> bool:
+        """Forward a request and return its answer; False if nothing was done there."""
+        task = asyncio.ensure_future(self._attempt(other, exchange))
         watch = [task, asyncio.ensure_future(self._lost(other)), asyncio.ensure_future(_gone(exchange.receive))]
         try:
             await asyncio.wait(watch, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
             if watch[1].done():
-                raise broken(router)
-            return None  # no recipient
+                raise broken()
+            return True  # no recipient
         except _NothingDoneError:
-            return frozenset()
+            return False
         finally:
             for each in watch:
                 each.cancel()
@@ -254,12 +214,12 @@ class Forwarder:
                 with suppress(asyncio.CancelledError, Exception):
                     await each
 
-    async def _attempt(self, other: Member, router: str, exchange: Exchange) -> Set[str] | None:
+    async def _attempt(self, other: Member, exchange: Exchange) -> bool:
         scope, started = exchange.scope, False
         session, base = self._session(other)
         query = b"?" + scope["query_string"] if scope.get("query_string") else b""
         pairs = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_HOP and name != _OF_BODY]
-        headers = [*_names(pairs, several=True), (ROUTER_HEADER.decode(), router)]
+        headers = [*_names(pairs, several=True), (PASSED_ON_HEADER.decode(), "1")]
         body = bytes(exchange.raw) if exchange.raw else None
         target = base + (scope["raw_path"] + query).decode("latin-1")
         try:
@@ -267,17 +227,17 @@ class Forwarder:
                 scope["method"], URL(target, encoded=True), data=body, headers=headers, allow_redirects=False
             ) as answer:
                 if MOVED_HEADER in answer.headers:
-                    return frozenset(answer.headers[MOVED_HEADER].split(","))
+                    return False
                 started = True
                 await _relay(answer, exchange.send)
-                return None
+                return True
         except aiohttp.ClientConnectorError as error:
             raise _NothingDoneError from error
         except (aiohttp.ClientError, OSError) as error:
             if started:  # the client sees an answer that ends too early
                 _log.warning("an answer broke off", extra={"fields": _of(other, error)})
-                return None
-            raise broken(router) from error
+                return True
+            raise broken() from error
 
     async def _lost(self, other: Member) -> None:
         """Return when another process has left the cluster."""
@@ -301,40 +261,35 @@ class Forwarder:
             )
         return self._sessions[other.address], "http://worker" if other.near else f"http://{other.address}"
 
-    def _no_owner(self, router: str) -> Problem:
-        self.count(router, "nobody")
-        return no_owner(router)
-
-    def count(self, router: str, how: str) -> None:
+    def count(self, how: str) -> None:
         """Count a request by how it was handled."""
-        own = str(self.directory.own)
-        self.counts.count("bot_orch_passed_on_total", process=own, router=router, how=how)
+        self.counts.count("bot_orch_passed_on_total", process=str(self.directory.own), how=how)
 
 
-def broken(router: str) -> Problem:
+def broken() -> Problem:
     """The answer to a request whose owner went away."""
     message = (
-        f"the process that serves the router {router!r} went away; it may have done what was asked: "
-        "repeat it with the same idempotency key"
+        "the process that serves the router went away; it may have done what was asked: repeat it with the same "
+        "idempotency key"
     )
     return Problem(503, "owner_lost", message, headers={"retry-after": "1"})
 
 
-def no_owner(router: str) -> Problem:
+def no_owner() -> Problem:
     """The answer to a request for a router that has had no owner for too long."""
-    message = f"no process serves the router {router!r} at the moment; try again"
+    message = "no process serves the router at the moment; try again"
     return Problem(503, "no_owner", message, headers={"retry-after": "1"})
 
 
 def alone(headers: Mapping[bytes, bytes]) -> bool:
     """Whether another process asks for this process's own answer only."""
-    return ROUTER_HEADER in headers
+    return PASSED_ON_HEADER in headers
 
 
-def moved(router: str, *, here: Set[str] = frozenset()) -> Problem:
-    """The answer to a forwarded request for a router that is not served here; this process serves ``here``."""
-    message = f"the router {router!r} is served by another process; try again"
-    return Problem(503, "moved", message, headers={"retry-after": "1", MOVED_HEADER: ",".join(sorted(here))})
+def moved() -> Problem:
+    """The answer to a forwarded request if the router is not served here."""
+    message = "the router is served by another process; try again"
+    return Problem(503, "moved", message, headers={"retry-after": "1", MOVED_HEADER: "1"})
 
 
 def process_name() -> str:

@@ -1,4 +1,4 @@
-"""The front's side of chats whose router another process owns: it queries the owner, calls agents and streams."""
+"""The front's side of chats while another process owns the router: it queries the owner, calls agents and streams."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import msgspec
 from bot_orch.agents.admission import OpenAdmission
 from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.breaker import BreakerSettings
+from bot_orch.agents.endings import Ending
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.limits import Retry
 from bot_orch.agents.replies import made_in
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 def carries(config: Config) -> bool:
-    """Whether fronts can serve chats of a router.
+    """Whether fronts can serve chats.
 
     Not if the owner traces its calls, nor if people answer, at the owner.
     """
@@ -58,7 +59,7 @@ def carries(config: Config) -> bool:
 
 
 def sees_text(config: Config) -> bool:
-    """Whether a router's owner needs the texts of chats and answers: for judges, signals, audits or comparisons."""
+    """Whether the owner needs the texts of chats and answers: for judges, signals, audits or comparisons."""
     settings = config.router
     return bool(config.judges or settings.looks or config.audit is not None or settings.observe is not None)
 
@@ -68,38 +69,38 @@ class OwnedHereError(Exception):
 
 
 class Owners:
-    """Connections to the owners of routers, one each, and the agents to call for them.
+    """Connections to owners of the router, and the agents to call for them.
 
     Parameters
     ----------
     directory
-        Who owns what.
+        Who owns the router.
     wait_s
-        How long a chat waits for a router without an owner.
+        How long a chat waits for an owner.
     """
 
     def __init__(self, directory: Directory, *, wait_s: float) -> None:
         self.directory, self.wait_s = directory, wait_s
         self._connections: dict[str, asyncio.Task[MessageConnection]] = {}
         self._rounds: dict[int, CarriedRound] = {}
-        self._guards: dict[tuple[str, str], tuple[AgentConfig, Guard]] = {}
+        self._guards: dict[str, tuple[AgentConfig, Guard]] = {}
         self._last = 0
 
-    async def connection(self, router: str) -> MessageConnection:
-        """Wait for the connection to a router's owner; raise an error if this process owns it, or no process does."""
+    async def connection(self) -> MessageConnection:
+        """Wait for the connection to the router's owner; raise an error if this process owns it, or no process does."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.wait_s
         while True:
-            found = self.directory.of(router)
+            found = self.directory.owner_elsewhere
             if found is not None and found.rounds:
                 try:
                     return await asyncio.shield(self._connected(found.rounds))
                 except (OSError, TimeoutError) as error:
-                    _log.warning("an owner does not answer", extra={"fields": {"router": router, "detail": str(error)}})
-            if self.directory.owner(router) == self.directory.own:
-                raise OwnedHereError(router)
+                    _log.warning("an owner does not answer", extra={"fields": {"detail": str(error)}})
+            if self.directory.owner == self.directory.own:
+                raise OwnedHereError
             if loop.time() >= until:
-                raise no_owner(router)
+                raise no_owner()
             await self.directory.changed(min(_LOOK_S, max(0.0, until - loop.time())))
 
     def begin(self, round_: CarriedRound) -> int:
@@ -112,9 +113,9 @@ class Owners:
         """Forget a chat."""
         self._rounds.pop(number, None)
 
-    def guard(self, router: str, agent: AgentConfig) -> Guard:
+    def guard(self, agent: AgentConfig) -> Guard:
         """The agent with its timeouts only; the owner applies all other limits."""
-        known = self._guards.get((router, agent.id))
+        known = self._guards.get(agent.id)
         if known is not None and (known[0] is agent or called_alike(known[0], agent)):
             return known[1]
         made = make_guard(agent)
@@ -129,7 +130,7 @@ class Owners:
             capabilities=made.capabilities,
             admission=admission,
         )
-        self._guards[router, agent.id] = agent, guard
+        self._guards[agent.id] = agent, guard
         return guard
 
     async def close(self) -> None:
@@ -174,14 +175,14 @@ class Owners:
 
 
 class CarriedRound:
-    """A chat of a router that another process owns, with the interface of a :class:`Round`.
+    """A chat while another process owns the router, with the interface of a :class:`Round`.
 
     Parameters
     ----------
     owners
         Where to ask.
     config
-        The settings of the router.
+        The settings.
     begin
         What the owner needs.
     call
@@ -190,7 +191,7 @@ class CarriedRound:
 
     def __init__(self, owners: Owners, config: Config, begin: Begin, call: CallRequest) -> None:
         self._owners, self._config, self._begin, self._call = owners, config, begin, call
-        self.router, self.number, self.meter = begin.router, 0, AgentMeter()
+        self.number, self.meter = 0, AgentMeter()
         self.connection: MessageConnection | None = None
         self._whole = sees_text(config)
         self._inbox: asyncio.Queue[Call | Go | Refused | Moved | None] = asyncio.Queue()
@@ -224,8 +225,8 @@ class CarriedRound:
         try:
             decided: Call | None = await self._first_call()
             while decided is not None:
-                guard, request = self._target(decided)
                 try:
+                    guard, request = self._target(decided)
                     reply = await self._unless_stopped(guard.call(request))
                 except CallFailure as failure:
                     self._send(Failed.of(self.number, failure, None, partial=self._partial))
@@ -244,10 +245,10 @@ class CarriedRound:
         try:
             decided = await self._first_call()
             while True:
-                guard, request = self._target(decided)
-                request = partial.request(request, partial.style(guard.agent_id, guard.capabilities))
                 shown, self._usage = False, None
                 try:
+                    guard, request = self._target(decided)
+                    request = partial.request(request, partial.style(guard.agent_id, guard.capabilities))
                     async with aclosing(guard.stream(request)) as chunks:
                         chunk = await self._unless_stopped(anext(chunks))
                         while chunk is not None:
@@ -268,7 +269,7 @@ class CarriedRound:
                         return
                 except CallFailure as failure:
                     self._send(Failed.of(self.number, failure, self._usage, partial=partial))
-                    partial.failed(guard.agent_id, failure)
+                    partial.failed(decided.agent, failure)
                 decided = await self._next_call()
         finally:
             self._end()
@@ -276,7 +277,7 @@ class CarriedRound:
     async def _first_call(self) -> Call:
         """Wait for the first decision; start again if the router moves before there is one."""
         while True:
-            self.connection = await self._owners.connection(self.router)
+            self.connection = await self._owners.connection()
             self.number = self._owners.begin(self)
             self._send(msgspec.structs.replace(self._begin, number=self.number))
             message = await self._inbox.get()
@@ -291,7 +292,7 @@ class CarriedRound:
     async def _next_call(self) -> Call:
         decided = await self._next_step()
         if decided is None:
-            raise broken(self.router)
+            raise broken()
         return decided
 
     async def _next_step(self) -> Call | None:
@@ -300,13 +301,13 @@ class CarriedRound:
         if isinstance(message, Call):
             return message
         if not isinstance(message, Go):
-            raise self._refused(message) if isinstance(message, Refused) else broken(self.router)
+            raise self._refused(message) if isinstance(message, Refused) else broken()
         self._take_go(message)
         return None
 
     async def _go(self) -> None:
         if await self._next_step() is not None:
-            raise broken(self.router)
+            raise broken()
 
     def _take_go(self, message: Go) -> None:
         self._headers = message.headers
@@ -330,12 +331,12 @@ class CarriedRound:
 
     def _target(self, decided: Call) -> tuple[Guard, CallRequest]:
         agent = next((each for each in self._config.agents if each.id == decided.agent), None)
-        if agent is None:  # the owner has a newer configuration
-            raise broken(self.router)
+        if agent is None:  # the owner has another file
+            raise CallFailure(Ending.REFUSED_BUSY, "not asked: the process that took the request has no such agent")
         request = with_logprobs(self._call) if decided.logprobs else self._call
         self._added |= decided.logprobs
         request = replace(request, id=decided.decision_id, meter=self.meter)
-        return self._owners.guard(self.router, agent), request
+        return self._owners.guard(agent), request
 
     def _own(self, raw: bytes | None) -> bytes | None:
         """What an agent sent, without what only the owner has asked for."""

@@ -1,4 +1,4 @@
-"""Heartbeats and leases of a process, in a separate thread with a separate connection."""
+"""Heartbeats and the lease of a process, in a separate thread with a separate connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import queue
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,23 +31,23 @@ def elapsed_s() -> float:
 class Beat:
     """Result of a heartbeat.
 
-    ``began`` is the time before it was sent: the leases of ``held`` that it has renewed are valid from then on.
+    ``began`` is the time before it was sent: the lease ``held`` that it has renewed is valid from then on.
     ``ahead_s`` is how far our clock is ahead of the server's.
     """
 
     view: LeaseView
     began: float
-    held: Mapping[int, int]
+    held: Claimed | None
     ahead_s: float
 
 
 class HeartbeatThread(threading.Thread):
-    """Sends heartbeats, renews leases, and runs other statements in between.
+    """Sends heartbeats, renews the lease, and runs other statements in between.
 
     Parameters
     ----------
     table
-        The leases; used by this thread alone.
+        The lease; used by this thread alone.
     every_s
         Seconds between two beats; news from other processes cause one at once.
     seen, failed
@@ -73,24 +73,17 @@ class HeartbeatThread(threading.Thread):
         os.set_blocking(self._wake[1], False)
         self._ending = self._ended = False
         self._lock = threading.Lock()
-        self._held: dict[int, int] = {}
-        self.loads: Mapping[int, float] = {}
+        self._held: Claimed | None = None
         self.address = ""
-        self.config, self.problem = 0, ""  # the version of the configuration that runs here, and why not the newest
-        self.on_message: Callable[[str], None] | None = None  # takes messages of other processes, in this thread
         self.answered = elapsed_s()  # when the rest of the process has last taken a beat
 
-    def claim(self, stream: str) -> Future[Claimed | None]:
-        """Claim ownership of a stream and renew it from then on."""
-        return self._submit(lambda: self._claim(stream))
+    def claim(self) -> Future[Claimed | None]:
+        """Claim ownership of the stream and renew it from then on."""
+        return self._submit(self._claim)
 
-    def release(self, stream: str, claimed: Claimed, heir: int | None = None) -> Future[None]:
-        """Own a stream no more."""
-        return self._submit(lambda: self._release(stream, claimed, heir))
-
-    def notify(self, messages: Sequence[str]) -> Future[None]:
-        """Send messages to all other processes."""
-        return self._submit(lambda: self._table.notify(messages))
+    def release(self, claimed: Claimed, heir: int | None = None) -> Future[None]:
+        """Own the stream no more."""
+        return self._submit(lambda: self._release(claimed, heir))
 
     def end(self) -> None:
         """Leave the cluster and stop after the jobs submitted so far; later jobs fail."""
@@ -124,11 +117,10 @@ class HeartbeatThread(threading.Thread):
             self._failed(TimeoutError("the process did not answer its own heartbeat"))
             return
         with self._lock:
-            held = dict(self._held)
+            held = self._held
         try:
-            renewed = {stream: (epoch, self.loads.get(stream, 0.0)) for stream, epoch in held.items()}
             ours_us = self._clock.now_us()
-            view = self._table.beat(self.address, renewed, config=self.config, problem=self.problem)
+            view = self._table.beat(self.address, held)
         except Exception as error:  # whatever the driver raises: the next beat tries again
             self._table.close()
             self._failed(error)
@@ -147,16 +139,12 @@ class HeartbeatThread(threading.Thread):
         return news is not None and news in found and self._take_news()
 
     def _take_news(self) -> bool:
-        """Read notifications; returns whether leases have changed."""
+        """Read notifications; returns whether leases may have changed."""
         try:
-            found = self._table.news()
+            return self._table.news()
         except Exception:  # the beat will say what is wrong
             self._table.close()
             return True
-        for message in found.messages:
-            if self.on_message is not None:
-                self.on_message(message)
-        return found.leases
 
     def _work(self) -> None:
         while True:
@@ -170,18 +158,18 @@ class HeartbeatThread(threading.Thread):
                 self._table.close()
                 result.set_exception(error)
 
-    def _claim(self, stream: str) -> Claimed | None:
-        claimed = self._table.claim(stream)
+    def _claim(self) -> Claimed | None:
+        claimed = self._table.claim()
         if claimed is not None:
             with self._lock:
-                self._held[claimed.stream] = claimed.epoch
+                self._held = claimed
         return claimed
 
-    def _release(self, stream: str, claimed: Claimed, heir: int | None) -> None:
+    def _release(self, claimed: Claimed, heir: int | None) -> None:
         with self._lock:
-            if self._held.get(claimed.stream) == claimed.epoch:
-                del self._held[claimed.stream]
-        self._table.release(stream, claimed.epoch, heir)
+            if self._held == claimed:
+                self._held = None
+        self._table.release(claimed.epoch, heir)
 
     def _submit(self, job: Callable[[], T]) -> Future[T]:
         result: Future[T] = Future()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -48,7 +48,7 @@ class RoundServer:
 
     def __init__(self, secret: str = "") -> None:
         self.secret = secret
-        self.routers: Callable[[], Mapping[str, Runtime]] | None = None
+        self.current: Callable[[], Runtime] | None = None  # the runtime that serves now
         self._carriers: dict[tuple[MessageConnection, int], _Carrier] = {}
         self._known: set[MessageConnection] = set()
         self._connections: set[MessageConnection] = set()
@@ -77,7 +77,7 @@ class RoundServer:
         elif connection not in self._known:
             connection.close()
         elif isinstance(message, Inherit):
-            self.inherit(message.router, decode_event(message.event))
+            self.inherit(decode_event(message.event))
         elif isinstance(message, Begin):
             carrier = self._carriers[connection, message.number] = _Carrier(connection, message)
             carrier.task = asyncio.ensure_future(self._serve(message, carrier))
@@ -85,15 +85,15 @@ class RoundServer:
         elif (found := self._carriers.get((connection, message.number))) is not None:
             found.take(message)
 
-    def inherit(self, router: str, event: Event) -> None:
+    def inherit(self, event: Event) -> None:
         """Log the result of a call that the previous owner began, once the router is loaded; ignored if it moved on."""
-        task = asyncio.ensure_future(self._inherit(router, event))
+        task = asyncio.ensure_future(self._inherit(event))
         self._inheriting.add(task)
         task.add_done_callback(self._inheriting.discard)
 
-    async def _inherit(self, router: str, event: Event) -> None:
+    async def _inherit(self, event: Event) -> None:
         for _ in range(round(_INHERIT_S / _LOOK_S)):
-            runtime = None if self.routers is None else self.routers().get(router)
+            runtime = None if self.current is None else self.current()
             if runtime is not None and not runtime.away and runtime.ready:
                 if isinstance(event, AttemptEnded | FeedbackGiven):
                     runtime.inherit(event)
@@ -116,7 +116,7 @@ class RoundServer:
                 carrier.task.cancel()
 
     async def _serve(self, begin: Begin, carrier: _Carrier) -> None:
-        runtime = None if self.routers is None else self.routers().get(begin.router)
+        runtime = None if self.current is None else self.current()
         if runtime is None or runtime.away:
             carrier.send(Moved(begin.number))
             return

@@ -1,4 +1,4 @@
-"""Messages between a front and the owner of a router, over one connection for all chats of the front.
+"""Messages between a front and the owner of the router, over one connection for all chats of the front.
 
 A message is a length of four bytes and MessagePack; its number says which chat it is about. Messages of one turn of the
 event loop are written together. Each side sends an empty message every second, so that one that is frozen is noticed.
@@ -46,7 +46,6 @@ class Hello(_Message, frozen=True):
 class Begin(_Message, frozen=True):
     """A chat begins; ``messages`` and ``params`` are there if the owner has judges or compares answers."""
 
-    router: str
     chat: ChatTask
     stream: bool
     endpoint: str
@@ -152,9 +151,8 @@ class Stop(_Message, frozen=True):
 
 
 class Inherit(_Message, frozen=True):
-    """Result of a call that was in progress when its router moved: an event for the next owner to log."""
+    """Result of a call that was in progress when the router moved: an event for the next owner to log."""
 
-    router: str
     event: bytes
 
 

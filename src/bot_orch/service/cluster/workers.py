@@ -1,7 +1,7 @@
 """``serve --workers N``: a parent process that starts workers, restarts those that die, and forwards signals.
 
-On SQLite the first worker owns all routers, and the others are fronts; on PostgreSQL leases say who owns what. Workers
-reach each other by sockets in a private folder.
+On SQLite the first worker owns the router, and the others are fronts; on PostgreSQL a lease says which one owns it.
+Workers reach each other by sockets in a private folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.log.stores.open import is_url
 from bot_orch.service.cluster.forwarding import Forwarder, Member
 from bot_orch.service.cluster.owner import RoundServer
-from bot_orch.service.cluster.routers import Cluster, Routers
+from bot_orch.service.cluster.serving import Cluster, ServedRouter
 from bot_orch.service.config import Config
 
 _log = logging.getLogger("bot_orch.workers")
@@ -69,7 +69,7 @@ class Worker:
 
     @property
     def owns(self) -> bool:
-        """Whether this worker owns the routers on SQLite."""
+        """Whether this worker owns the router on SQLite."""
         return self.number == _OWNER
 
     def started(self) -> None:
@@ -78,7 +78,7 @@ class Worker:
 
 
 class WorkerCluster(Cluster):
-    """The workers of one machine on SQLite, one of which owns all routers; see :class:`Cluster`.
+    """The workers of one machine on SQLite, one of which owns the router; see :class:`Cluster`.
 
     Parameters
     ----------
@@ -95,19 +95,18 @@ class WorkerCluster(Cluster):
         self._worker, self._grace_s = worker, grace_s
         self._rounds = RoundServer()
         self._server: asyncio.Server | None = None
-        self._owned: set[str] = set()
         self._left: float | None = None
 
-    def serves(self, router: str) -> bool:
+    async def start(self, router: ServedRouter) -> None:
         """See :class:`Cluster`."""
-        self._set({*self._owned, router})
-        return self._worker.owns
-
-    async def start(self, routers: Routers) -> None:
-        """See :class:`Cluster`."""
-        self._set({*routers.routers})
+        rounds = {_OWNER: str(self._worker.folder / _ROUNDS)}
+        others = [
+            Member(number, path, near=True, rounds=rounds.get(number, ""))
+            for number, path in self._worker.sockets.items()
+        ]
+        self.forwarder.directory.set(_OWNER, others)
         if self._worker.owns:
-            self._rounds.routers = lambda: routers.routers
+            self._rounds.current = lambda: router.runtime
             loop = asyncio.get_running_loop()
             self._server = await loop.create_unix_server(self._rounds.protocol, sock=self._worker.rounds)
 
@@ -126,15 +125,6 @@ class WorkerCluster(Cluster):
             self._server.close()
         self._rounds.close()
         await self.forwarder.close()
-
-    def _set(self, routers: set[str]) -> None:
-        self._owned = routers
-        rounds = {_OWNER: str(self._worker.folder / _ROUNDS)}
-        others = [
-            Member(number, path, near=True, rounds=rounds.get(number, ""))
-            for number, path in self._worker.sockets.items()
-        ]
-        self.forwarder.directory.set(dict.fromkeys(routers, _OWNER), others)
 
 
 def serve_workers(
@@ -164,7 +154,7 @@ def serve_workers(
 def _check(workers: int, config: Config) -> None:
     if not 1 <= workers <= MOST_WORKERS:
         raise InvalidInputError("--workers", f"is {workers}", f"choose 1 to {MOST_WORKERS}")
-    if any(part.database == ":memory:" for part in config.split().values()):
+    if config.database == ":memory:":
         raise InvalidInputError("--workers", "is given, and the log is in memory", "name a file in config.database")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,7 +13,6 @@ from msgspec import inspect
 
 from bot_orch.clock import seconds_of
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.log.stores.postgres.connect import split
 from bot_orch.service.config.settings import REFERENCES, Config
 
 #: Where all settings are, with or without the documentation.
@@ -30,34 +27,16 @@ PASSED_PATHS = (
 OWN_PATHS = frozenset(
     {
         *("admin", "agents", "chat", "decisions", "feedback", "judges", "key", "messages", "models", "objective"),
-        *("queue", "responses", "routers", "spend", "tasks"),
+        *("queue", "responses", "spend", "tasks"),
     }
 )
-_SHORTEST_S = 3600.0
-_ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_SHORTEST_S, _DAY_S = 3600.0, 86_400.0
 
 
 def check_config(config: Config) -> None:
     """Refuse settings that contradict each other or refer to something undefined."""
-    _check_one(config)
-    parts = config.split()
-    for name, part in parts.items():
-        if not _ROUTER_NAME.fullmatch(name):
-            raise InvalidInputError(f"config.routers.{name}", "is not a name", "use letters a to z, digits, - and _")
-        if name != config.name:
-            with named(f"config.routers.{name}"):
-                _check_one(part)
-    if config.name in config.routers:
-        raise InvalidInputError(f"config.routers.{config.name}", "is the default router, too", "choose another name")
-    files = [part.database for part in parts.values() if part.database != ":memory:"]
-    if len(set(files)) != len(files):
-        raise InvalidInputError("config.routers", "share a database", "give every router a database of its own")
-    for index, token in enumerate(config.tokens):
-        if token.router is not None and token.router not in parts:
-            remedy = f"choose from {', '.join(parts)}"
-            raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
+    _check_router(config)
     _check_retention(config)
-    _check_databases(config, parts)
 
 
 def _check_retention(config: Config) -> None:
@@ -68,10 +47,11 @@ def _check_retention(config: Config) -> None:
         return
     if seconds_of(events, "config.retention.events") < _SHORTEST_S:
         raise InvalidInputError("config.retention.events", f"is {events}", "keep events for an hour or longer, 1h")
-    window_s, whose = max(_dollar_windows(config), default=(0.0, ""))
-    if seconds_of(events, "config.retention.events") < window_s:
-        problem = f"is {events}, and {whose} counts dollars of {window_s:g} seconds, which a start adds up from the log"
-        raise InvalidInputError("config.retention.events", problem, "keep events for as long as that, or longer")
+    daily = [index for index, each in enumerate(config.tokens) if each.limits and each.limits.usd_per_day is not None]
+    if daily and seconds_of(events, "config.retention.events") < _DAY_S:
+        where = f"config.tokens[{daily[0]}].limits"
+        problem = f"is {events}, and {where} counts the dollars of a day, which a start adds up from the log"
+        raise InvalidInputError("config.retention.events", problem, "keep events for a day or longer, 1d")
     if not folder:
         raise InvalidInputError("config.retention.archive", "is missing", "name a folder that old events move to")
     if config.database == ":memory:":
@@ -80,35 +60,7 @@ def _check_retention(config: Config) -> None:
         raise MissingExtraError("config.retention", "parquet")
 
 
-def _dollar_windows(config: Config) -> Iterator[tuple[float, str]]:
-    """The windows of dollar limits in seconds, and their owners."""
-    limits = {f"config.tokens[{index}].limits": each.limits for index, each in enumerate(config.tokens)}
-    yield from ((each.window_s, where) for where, each in limits.items() if each is not None and each.usd is not None)
-
-
-def _check_databases(config: Config, parts: Mapping[str, Config]) -> None:
-    """Require that all routers use files, or that all are streams of one database where processes find each other."""
-    for name, part in parts.items():
-        where = f"config.routers.{name}.database"
-        if ("://" in part.database) != ("://" in config.database):
-            what = "a file, and the default router's is PostgreSQL" if "://" in config.database else "PostgreSQL alone"
-            raise InvalidInputError(where, f"is {what}", "use files for all routers, or one PostgreSQL database")
-        if "://" in config.database and split(part.database)[:3] != split(config.database)[:3]:
-            remedy = "leave it out, or name another stream of that database"
-            raise InvalidInputError(where, "is not the database of the default router", remedy)
-
-
-@contextmanager
-def named(where: str) -> Iterator[None]:
-    """Name the settings of a router in errors about it."""
-    try:
-        yield
-    except InvalidInputError as error:
-        field = error.field.replace("config", where, 1)
-        raise InvalidInputError(field, error.problem, error.remedy) from None
-
-
-def _check_one(config: Config) -> None:
+def _check_router(config: Config) -> None:
     ids = [agent.id for agent in config.agents]
     if not ids:
         raise InvalidInputError("config.agents", "is empty", "name at least one agent")

@@ -16,7 +16,7 @@ import msgspec
 from bot_orch.agents.prices import PriceRow, price_of, read_prices, shipped_prices
 from bot_orch.codec import parse_yaml, read_text
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config.checks import check_config, check_numbers, invalid, named
+from bot_orch.service.config.checks import check_config, check_numbers, invalid
 from bot_orch.service.config.dropped import instead_of
 from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
 
@@ -26,7 +26,38 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _PASSWORD_IN_URL = re.compile(r"://[^/@:]*:[^/@$]+@|[?&](ssl)?password=[^&$]", re.IGNORECASE)
-_DATABASE = re.compile(r"config\.(routers\..*\.)?database")
+_DATABASE = re.compile(r"config\.database")
+
+
+class ConfigFile:
+    """The file of a process.
+
+    Parameters
+    ----------
+    path, environment
+        Where it is, and the variables that it may name; by default those of the process.
+    host, port
+        Override the file's values.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        host: str | None = None,
+        port: int | None = None,
+    ) -> None:
+        self.path, self.host, self.port = Path(path), host, port
+        self.environment = os.environ if environment is None else environment
+
+    def text(self) -> str:
+        """The current text of the file."""
+        return read_text(self.path)
+
+    def read(self) -> Config:
+        """The current settings of the file."""
+        return load_config(self.path, self.environment, host=self.host, port=self.port)
 
 
 def load_config(
@@ -54,18 +85,9 @@ def placed(config: Config, file: Path, *, host: str | None = None, port: int | N
         config = msgspec.structs.replace(config, retention=msgspec.structs.replace(config.retention, archive=beside))
     listed = () if config.prices is None else read_prices(file.resolve().parent / config.prices)
     prices = (*listed, *shipped_prices())
-    routers = {
-        name: msgspec.structs.replace(
-            part,
-            agents=tuple(_priced(_beside(file, agent), prices) for agent in part.agents),
-            database=None if part.database is None else _resolved(file, part.database),
-            judges=None if part.judges is None else tuple(_judge_beside(file, judge) for judge in part.judges),
-        )
-        for name, part in config.routers.items()
-    }
     agents = tuple(_priced(_beside(file, agent), prices) for agent in config.agents)
     judges = tuple(_judge_beside(file, judge) for judge in config.judges)
-    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges)
+    return msgspec.structs.replace(config, agents=agents, judges=judges)
 
 
 def _resolved(file: Path, database: str) -> str:
@@ -122,7 +144,6 @@ def parsed(text: str, name: str = "config") -> dict[str, Any]:
 def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     """Convert a mapping to settings, checking types only."""
     check_keys(document, Config, "config")
-    document = _with_default(document)
     if "agents" not in document:
         remedy = "list at least one; bot-orch quickstart writes a file to begin with"
         raise InvalidInputError("config.agents", "is missing", remedy)
@@ -131,7 +152,7 @@ def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
         config = msgspec.convert(found, Config)
     except msgspec.ValidationError as error:
         raise invalid(error, Config) from None
-    return _with_daily_budgets(config)
+    return _with_daily_budget(config)
 
 
 def _with_daily_budget(config: Config) -> Config:
@@ -144,27 +165,6 @@ def _with_daily_budget(config: Config) -> Config:
         raise InvalidInputError(where, "is given beside budget.window_usd", "keep one of them")
     budget = msgspec.structs.replace(given, window_usd=usd, window_s=86_400.0, on_exhausted="cheapest", pace=True)
     return msgspec.structs.replace(config, router=msgspec.structs.replace(config.router, budget=budget))
-
-
-def _with_daily_budgets(config: Config) -> Config:
-    """The same for every router."""
-    routers = {}
-    for name, part in config.routers.items():
-        with named(f"config.routers.{name}"):
-            alone = msgspec.structs.replace(config, router=part.router, routers={})
-            routers[name] = msgspec.structs.replace(part, router=_with_daily_budget(alone).router)
-    return msgspec.structs.replace(_with_daily_budget(config), routers=routers)
-
-
-def _with_default(document: dict[str, Any]) -> dict[str, Any]:
-    """For a file with only ``routers``, use the settings of the first one as the top level."""
-    routers = document.get("routers")
-    if "agents" in document or not isinstance(routers, dict) or not routers:
-        return document
-    (name, first), *rest = routers.items()
-    shared = {"judges": document.get("judges", []), "audit": document.get("audit")}
-    others = {name: {**shared, **part} if isinstance(part, dict) else part for name, part in rest}
-    return {**document, "name": name, **(first if isinstance(first, dict) else {}), "routers": others}
 
 
 def check_keys(value: Any, type_: Any, where: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from bot_orch.agents.capabilities import Interface, Prefill
 from bot_orch.errors import MissingExtraError
-from bot_orch.log.stores.postgres.connect import with_stream
 
 try:
     import msgspec
@@ -31,7 +29,6 @@ __all__ = [
     "PassthroughConfig",
     "RetentionConfig",
     "RouterConfig",
-    "RouterPartConfig",
     "RuleConfig",
     "SubjectToConfig",
     "TokenConfig",
@@ -70,9 +67,7 @@ class TokenLimitsConfig(_Part, frozen=True, kw_only=True):
     """Limits of one token."""
 
     requests_per_minute: Annotated[int, _is("Requests that decide (429 beyond).", 0)] | None = None
-    tokens_per_minute: Annotated[int, _is("Tokens of agents.", 0)] | None = None
-    usd: Annotated[float, _is("Dollars in `window_s` seconds.", 0)] | None = None
-    window_s: Annotated[float, _is("Seconds of that window.", 60, _MONTH_S)] = 86_400.0
+    usd_per_day: Annotated[float, _is("Dollars in 24 hours.", 0)] | None = None
 
 
 class TokenConfig(_Part, frozen=True, kw_only=True):
@@ -84,7 +79,6 @@ class TokenConfig(_Part, frozen=True, kw_only=True):
     sha256: Annotated[str | None, _is("Instead of `env`: the hash of the token.")] = None
     limits: Annotated[TokenLimitsConfig | None, _is("What the token may use.")] = None
     tags: Annotated[tuple[Tag, ...], _is("Tags of all its decisions, for reports of spending.")] = ()
-    router: Annotated[str | None, _is("The only router that the token is for.")] = None
 
 
 class BudgetConfig(_Part, frozen=True, kw_only=True):
@@ -384,16 +378,6 @@ class RetentionConfig(_Part, frozen=True, kw_only=True):
     archive: Annotated[str | None, _is("The folder of those files.")] = None
 
 
-class RouterPartConfig(_Part, frozen=True, kw_only=True):
-    """A further router of the service; without ``judges`` it has those on top of the file, with their ``audit``."""
-
-    agents: Annotated[tuple[AgentConfig, ...], _is("Its agents.")]
-    database: Annotated[str | None, _is("Its log.")] = None
-    router: Annotated[RouterConfig, _is("How its agents are chosen.")] = RouterConfig()
-    judges: Annotated[tuple[JudgeConfig, ...] | None, _is("Its judges.")] = None
-    audit: Annotated[AuditConfig | None, _is("Its audits.")] = None
-
-
 class ClusterConfig(_Part, frozen=True, kw_only=True):
     """How the processes of a service on PostgreSQL reach each other."""
 
@@ -414,18 +398,18 @@ class PassthroughConfig(_Part, frozen=True, kw_only=True):
 
 
 class Config(_Part, frozen=True, kw_only=True):
-    """All settings of the service. ``name`` names the router they describe; ``routers`` adds more."""
+    """All settings of the service: one router with its agents, and its log."""
 
     version: Annotated[Literal[1], _is("1.")]
-    agents: Annotated[tuple[AgentConfig, ...], _is("The agents of the default router.")]
+    agents: Annotated[tuple[AgentConfig, ...], _is("The agents.")]
     revision: Annotated[
         int,
-        _is("On PostgreSQL: a higher one than that in force applies the file although it is an earlier version.", 0),
+        _is("Number of this version of the file; a lower one than the log has seen is refused.", 0),
     ] = 0
     database: Annotated[str, _is("A file next to this one, `:memory:`, or `postgresql://...`.")] = "bot-orch.sqlite"
     listen: Annotated[ListenConfig, _is("Where to listen.")] = ListenConfig()
     tokens: Annotated[tuple[TokenConfig, ...], _is("Who may call.")] = ()
-    router: Annotated[RouterConfig, _is("The default router.")] = RouterConfig()
+    router: Annotated[RouterConfig, _is("How agents are chosen.")] = RouterConfig()
     judges: Annotated[tuple[JudgeConfig, ...], _is("Judges of answers, the highest rank first.")] = ()
     audit: Annotated[AuditConfig | None, _is("Audits of judges.")] = None
     passthrough: Annotated[PassthroughConfig | None, _is("Paths that go unchanged to one agent.")] = None
@@ -440,33 +424,3 @@ class Config(_Part, frozen=True, kw_only=True):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], _is("`debug`, `info`, `warning` or `error`.")
     ] = "info"
-    name: Annotated[str, _is("Name of the default router.")] = "default"
-    routers: Annotated[dict[str, RouterPartConfig], _is("Further routers by name.")] = {}
-
-    def split(self) -> dict[str, Config]:
-        """The settings of each router by name, the default one first."""
-        alone = msgspec.structs.replace(self, routers={})
-        rest = {
-            name: msgspec.structs.replace(
-                alone,
-                name=name,
-                agents=part.agents,
-                router=part.router,
-                judges=self.judges if part.judges is None else part.judges,
-                audit=part.audit or (self.audit if part.judges is None else None),
-                database=part.database or _database_beside(self.database, name),
-                access_log=None,  # the default router writes the lines of all
-            )
-            for name, part in self.routers.items()
-        }
-        return {self.name: alone, **rest}
-
-
-def _database_beside(database: str, name: str) -> str:
-    """The log of another router: ``bot-orch.support.sqlite`` next to ``bot-orch.sqlite``, or a stream of PostgreSQL."""
-    if database == ":memory:":
-        return database
-    if "://" in database:
-        return with_stream(database, name)
-    file = Path(database)
-    return str(file.with_name(f"{file.stem}.{name}{file.suffix}"))

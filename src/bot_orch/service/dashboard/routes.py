@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import islice
@@ -28,9 +28,8 @@ from bot_orch.service.dashboard.savings import SavingsCards
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.auth import Caller
-from bot_orch.service.web.endpoint import Request, Site
-from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, page, render, reply
+from bot_orch.service.web.endpoint import Handler, Request, Site
+from bot_orch.service.web.pages import CONNECTION, Safe, document, html, page, render, reply
 from bot_orch.service.web.paging import link, step
 
 _RECENT_SHOWN = 12
@@ -54,23 +53,32 @@ class _Look:
 
 def dashboard_pages(site: Site) -> list[BaseRoute]:
     """The operator's pages, for tokens with the scope ``admin``."""
-    pages = _Dashboard(site)
+    pages = _Dashboard(site.runtime)
+
+    def answering(handler: Callable[[_Dashboard, Request], Awaitable[Reply]]) -> Handler:
+        async def answer(request: Request) -> Reply:
+            nonlocal pages
+            if pages.runtime is not request.runtime:  # this process took the router over
+                pages = _Dashboard(request.runtime)
+            return await handler(pages, request)
+
+        return answer
+
     shown = {
-        "/": pages.index,
-        "/dashboard": pages.index,
-        "/dashboard/live": pages.live,
-        "/dashboard/{chart}.csv": pages.download,
-        "/decisions": pages.decisions,
+        "/": answering(_Dashboard.index),
+        "/dashboard": answering(_Dashboard.index),
+        "/dashboard/live": answering(_Dashboard.live),
+        "/dashboard/{chart}.csv": answering(_Dashboard.download),
+        "/decisions": answering(_Dashboard.decisions),
         "/decisions/{id}": decision_page,
     }
     return [page(site, handler, path, scope="admin") for path, handler in shown.items()]
 
 
 class _Dashboard:
-    def __init__(self, site: Site) -> None:
-        self._runtime = site.runtime
-        self._reader = TimelineReader(site.runtime)
-        self._savings = SavingsCards(site.runtime)
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self._reader, self._savings = TimelineReader(runtime), SavingsCards(runtime)
 
     async def index(self, request: Request) -> Reply:
         """``GET /``."""
@@ -81,7 +89,6 @@ class _Dashboard:
             **parts,
             ranges=range_part(shown, query),
             head=agents_head(query),
-            routers=_routers(self._runtime, query, request.caller),
             connection=CONNECTION,
             live=link("/dashboard/live", query),
             query=link("", query),
@@ -112,12 +119,12 @@ class _Dashboard:
         if name == "kinds":
             return [("kind", "decisions"), *look.kinds]
         if name == "judges":
-            return judges_table(self._runtime, look.timeline.judgements if look.timeline.partial else None)
+            return judges_table(self.runtime, look.timeline.judgements if look.timeline.partial else None)
         return agents_table(look.agents)
 
     async def decisions(self, request: Request) -> Reply:
         """``GET /decisions``: a page of decisions before or after a number of the log."""
-        log, now_us = self._runtime.writer.log, self._runtime.writer.now_us()
+        log, now_us = self.runtime.writer.log, self.runtime.writer.now_us()
         before, after, kind = _seq(request, "before"), _seq(request, "after"), request.query.get("kind", "")
         look = partial(decisions_page, log, _PER_PAGE, before=before, after=after, kind=kind)
         found = await asyncio.to_thread(look)
@@ -132,46 +139,28 @@ class _Dashboard:
         return document("Decisions", body, here="/decisions", caller=request.caller)
 
     async def _look(self, request: Request, shown: TimeRange) -> _Look:
-        now_us, query, reader = self._runtime.writer.now_us(), _query(request), self._reader
+        now_us, query, reader = self.runtime.writer.now_us(), _query(request), self._reader
         async with reader.current(query.get("kind", "")) as timeline:
             every = reader.timeline.series.view(shown.from_us, shown.to_us)
             kinds = kind_counts(every.kinds())
             view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
-            agents = agent_rows(self._runtime, timeline, view)
+            agents = agent_rows(self.runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
             savings, prompts = await self._savings.parts()
             parts = {
-                "tiles": tiles_part(self._runtime, reader, view, timeline=timeline),
+                "tiles": tiles_part(self.runtime, reader, view, timeline=timeline),
                 "kinds": kinds_part(kinds, query),
                 "agents": agents_part(agents, request.query.get("sort", "")),
                 "recent": decisions_part(newest, timeline.agents, now_us),
-                "alarms": alarms_part(self._runtime, timeline, agents, now_us),
+                "alarms": alarms_part(self.runtime, timeline, agents, now_us),
                 "savings": savings,
                 "prompts": prompts,
-                "judges": judges_part(self._runtime, timeline.judgements if timeline.partial else None),
+                "judges": judges_part(self.runtime, timeline.judgements if timeline.partial else None),
             }
             return _Look(parts, charts, agents, kinds=kinds, view=view, timeline=timeline)
 
     def _range(self, request: Request) -> TimeRange:
-        return parse_range(request.query, self._runtime.writer.now_us())
-
-
-def _routers(runtime: Runtime, query: Mapping[str, str], caller: Caller) -> Safe:
-    """Links to the dashboards of all routers of the caller over the same range, if there are several."""
-    if not runtime.peers:
-        return Safe("")
-    kept = {name: query[name] for name in ("last", "from", "to") if name in query}
-    links = join(
-        html(
-            ' <a href="{href}"{here}>{name}</a>',
-            href=link(f"/r/{name}/dashboard", kept),
-            name=name,
-            here=Safe(' aria-current="page"') if each is runtime else Safe(""),
-        )
-        for name, each in runtime.peers.items()
-        if caller.may_use(name)
-    )
-    return html('<nav class="note" aria-label="Routers">Router:{links}</nav>', links=links)
+        return parse_range(request.query, self.runtime.writer.now_us())
 
 
 def _charts(timeline: Timeline, shown: TimeRange) -> tuple[BucketView, dict[str, Any]]:

@@ -34,8 +34,6 @@ def config_schema() -> dict[str, Any]:
     for part in parts.values():
         _describe(part)
         part["additionalProperties"] = False
-    parts["Config"]["required"] = ["version"]
-    parts["Config"]["anyOf"] = [{"required": ["agents"]}, {"required": ["routers"]}]
     agent = parts["AgentConfig"]
     agent["properties"]["price"] = price
     agent["properties"]["kind"]["enum"] = list(KINDS)

@@ -32,7 +32,7 @@ _DECISION = "bot_orch.decision.id"
 
 
 class Traces:
-    """Creates and exports spans; one instance serves all routers.
+    """Creates and exports spans.
 
     Parameters
     ----------
@@ -50,15 +50,15 @@ class Traces:
         self.api, self.context = trace, TraceContextTextMapPropagator()
         chosen = self._own or known
         self.tracer = chosen.get_tracer("bot_orch", __version__)
-        self._targets: dict[str, dict[str, AgentTarget]] = {}
+        self._targets: dict[str, AgentTarget] = {}
 
-    def know(self, router: str, agents: tuple[AgentConfig, ...]) -> None:
-        """Remember the targets of a router's agents."""
-        self._targets[router] = {agent.id: target_of(agent) for agent in agents}
+    def know(self, agents: tuple[AgentConfig, ...]) -> None:
+        """Remember the targets of agents."""
+        self._targets = {agent.id: target_of(agent) for agent in agents}
 
-    def target(self, router: str, agent: str) -> AgentTarget:
+    def target(self, agent: str) -> AgentTarget:
         """The target of an agent."""
-        return self._targets.get(router, {}).get(agent) or AgentTarget(agent, "bot_orch")
+        return self._targets.get(agent) or AgentTarget(agent, "bot_orch")
 
     def begin(self, route: str, headers: Mapping[bytes, bytes]) -> RoundTrace:
         """Start the span of a round, as a child of the caller's span."""
@@ -103,12 +103,11 @@ class RoundTrace:
         self._traces.context.inject(carrier, context=self._inside)
         return carrier
 
-    def decided(self, router: str, event: DecisionMade) -> None:
+    def decided(self, event: DecisionMade) -> None:
         """Note a decision of the round: who was chosen, how probably, and the terms of its score."""
         row = event.agents.index(event.agent)
         told: dict[str, Any] = {
             _DECISION: event.id,
-            "bot_orch.router": router,
             "bot_orch.agent": event.agent,
             "bot_orch.propensity": event.propensity,
         }
@@ -121,12 +120,12 @@ class RoundTrace:
             self._span.set_attribute("bot_orch.policy", event.policy)
             self._span.set_attribute("bot_orch.by", event.by)
 
-    def attempt(self, router: str, attempt: Attempt) -> None:
+    def attempt(self, attempt: Attempt) -> None:
         """Add the span of an attempt that has just ended."""
         own, now_ns = attempt.request_id in self._decided, time.time_ns()  # not a judge's or a shadow's
         if own:
             self._end_attempt()
-        used, target = attempt.usage, self._traces.target(router, attempt.agent)
+        used, target = attempt.usage, self._traces.target(attempt.agent)
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": self._operation,
             "gen_ai.provider.name": target.provider,
@@ -209,16 +208,16 @@ CURRENT: ContextVar[RoundTrace | None] = ContextVar("bot-orch-round-trace", defa
 """The round that the current task works for."""
 
 
-def note_decision(router: str, event: DecisionMade) -> None:
+def note_decision(event: DecisionMade) -> None:
     """Add a decision to the trace of its round, if there is one."""
     if (trace := CURRENT.get()) is not None:
-        trace.decided(router, event)
+        trace.decided(event)
 
 
-def note_attempt(router: str, attempt: Attempt) -> None:
+def note_attempt(attempt: Attempt) -> None:
     """Add an attempt to the trace of its round, if there is one."""
     if (trace := CURRENT.get()) is not None:
-        trace.attempt(router, attempt)
+        trace.attempt(attempt)
 
 
 def note_reply(raw: bytes | None) -> None:

@@ -51,7 +51,7 @@ def run_quickstart(wanted: Try) -> int:
 async def _run(wanted: Try) -> int:
     server = make_server(wanted.config, read=wanted.read)
     serving = asyncio.create_task(_serve(server, wanted.config))
-    while not (server.started and server.config.app.state.runtime.loaded):
+    while not (server.started and server.config.app.state.router.runtime.loaded):
         await asyncio.sleep(0.02)
         if serving.done():
             await serving

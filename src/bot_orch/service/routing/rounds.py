@@ -256,7 +256,7 @@ class Round:
             self._group = self.runtime.writer.stage(self.runtime.writer.stamp(), note, first)
         self._remember(event)
         if not self.constraints.unseen:
-            note_decision(self.runtime.config.name, event)
+            note_decision(event)
         if not first and (expected_usd := dollars_to_compare(self.runtime, event, self.constraints)) is not None:
             self.runtime.background.start(f"shadow {event.id}", self._compare(event, expected_usd))
         return event

@@ -130,7 +130,7 @@ def retention_of(writer: Writer, config: Config, count: Callable[[str, int], Non
     if age_s is not None:  # a counter that is there before its first event can be alerted on
         count("bot_orch_archived_events_total", 0)
         count("bot_orch_archive_failures_total", 0)
-    return Retention(writer, config.database, Path(given.archive or "") / config.name, age_s=age_s, count=count)
+    return Retention(writer, config.database, Path(given.archive or ""), age_s=age_s, count=count)
 
 
 def _is_due(log: Log, *, before_us: int) -> bool:

@@ -42,11 +42,6 @@ class Caller:
     limits: TokenLimitsConfig | None = None
     _: KW_ONLY
     tags: tuple[str, ...] = ()
-    router: str | None = None
-
-    def may_use(self, router: str) -> bool:
-        """Whether the caller may use the router of this name."""
-        return self.router is None or router == self.router
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +231,7 @@ def _check_origin(headers: Mapping[bytes, bytes]) -> None:
 
 
 def _caller(token: TokenConfig) -> Caller:
-    return Caller(
-        token.name, frozenset(token.scopes), token.limits, tags=tuple(dict.fromkeys(token.tags)), router=token.router
-    )
+    return Caller(token.name, frozenset(token.scopes), token.limits, tags=tuple(dict.fromkeys(token.tags)))
 
 
 def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:

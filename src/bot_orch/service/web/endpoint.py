@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 from starlette.routing import BaseRoute, Route
 
-from bot_orch.service.cluster.forwarding import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
+from bot_orch.service.cluster.forwarding import PASSED, ElsewhereError, Exchange, alone, moved
 from bot_orch.service.cluster.front import carries
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.operations.tracing import CURRENT, RoundTrace
@@ -39,7 +39,6 @@ from bot_orch.service.web.messages import (
     send_stream,
     unless_gone,
 )
-from bot_orch.service.web.router_selection import ROUTER_PATH, of_caller, of_request, under
 
 _log = logging.getLogger("bot_orch.http")
 _KEY = b"idempotency-key"
@@ -47,15 +46,13 @@ _HEALTH = ("/health/live", "/health/ready")
 _SECURITY: Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Site:
-    """Shared context of a router's endpoints; ``prefix`` is the router's own path prefix."""
+    """What all endpoints share: the runtime that serves now, the tokens, room for bodies."""
 
     runtime: Runtime
     gate: Gate
     room: BodyRoom = field(default_factory=lambda: BodyRoom(LimitsConfig()))
-    _: KW_ONLY
-    prefix: str = ""
 
 
 @dataclass(slots=True)
@@ -63,10 +60,11 @@ class Request:
     """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error; ``noted`` is for
     the access log; ``started`` is when its last bytes arrived.
 
-    ``params`` come from the path, ``query`` from the query string; ``prefix`` is the router's path prefix, if used.
-    One that is ``carried`` is for a router that another process owns.
+    ``params`` come from the path, ``query`` from the query string. One that is ``carried`` came to a process that does
+    not own the router.
     """
 
+    site: Site
     runtime: Runtime
     caller: Caller
     headers: Mapping[bytes, bytes]
@@ -80,7 +78,6 @@ class Request:
     target: str = ""
     address: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
-    prefix: str = ""
     headers_out: dict[str, str] = field(default_factory=dict)
     noted: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
@@ -196,10 +193,9 @@ class RouteSpec:
     face
         Makes the face for a type of body: API or page.
     everywhere
-        Whether every process of a service answers it, for itself and the others, even if it does not own the default
-        router.
+        Whether every process of a service answers it, for itself and the others, even if it does not own the router.
     carried
-        Whether a process answers it for routers that another one owns.
+        Whether a process answers it although another one owns the router.
     """
 
     method: str
@@ -235,26 +231,27 @@ class Endpoint:
     """
 
     def __init__(self, site: Site, spec: RouteSpec) -> None:
-        self._runtime, self._gate, self._room, self._prefix = site.runtime, site.gate, site.room, site.prefix
+        self._site = site
         self._handler, self._route, self._scope = spec.handler, spec.path, spec.scope
         self._face, self._watch, self._large = spec.face(spec.body), spec.watch, spec.large
         self._decides, self._carried = spec.body is not None and spec.scope == "decide", spec.carried
-        self._local = not site.prefix and (spec.everywhere or spec.scope is None)
+        self._local = spec.everywhere or spec.scope is None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
         started = time.perf_counter()
         request: Request | None = None
         serving: Runtime | None = None
-        trace = self._trace(scope) if self._runtime.traces is not None else None
+        here = self._site.runtime
+        trace = self._trace(scope) if here.traces is not None else None
         status, passed, exchange = 499, False, Exchange(scope, receive, send)
         try:
             try:
                 request = scope[REQUEST] = await self._read(exchange)
-            except Elsewhere as other:
+            except ElsewhereError:
                 passed = scope[PASSED] = True
-                if other.router and self._runtime.forwarder is not None:
-                    await self._runtime.forwarder.pass_on(other.router, exchange)
+                if here.forwarder is not None:
+                    await here.forwarder.pass_on(exchange)
                 return
             serving = request.runtime
             serving.serving += 1
@@ -264,70 +261,53 @@ class Endpoint:
                 status = 200
                 await send_stream(answer, self._headers(request), receive=receive, send=send)
             else:
-                if self._prefix and self._face.people:
-                    answer = under(self._prefix, answer)
                 status = answer.status
                 await send_reply(answer, self._headers(request), send)
         except ClientGoneError:
             pass
         except asyncio.CancelledError:
-            if not self._runtime.stopping:
+            if not self._site.runtime.stopping:
                 raise
             status = 503  # the grace is over, and the client does not read its answer: uvicorn closes the connection
         except Exception as error:  # the last line of defence: every request gets an answer
-            reply = self._face.problem(self._problem(error), scope["method"], self._prefix + _target(scope))
-            if self._prefix and self._face.people:
-                reply = under(self._prefix, reply)
+            reply = self._face.problem(self._problem(error), scope["method"], _target(scope))
             status = reply.status
             await send_reply(reply, self._headers(request), send)
         finally:
             if serving is not None:
                 serving.serving -= 1
-            self._room.give_back(len(exchange.raw))
+            self._site.room.give_back(len(exchange.raw))
             if trace is not None:
                 given = (None, {}) if request is None else (request.body, request.headers_out)
                 trace.end(status, body=given[0], told=given[1])
             if not passed:
-                self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
+                here.metrics.request(self._route, status, time.perf_counter() - started)
 
     async def _read(self, exchange: Exchange) -> Request:
         scope = exchange.scope
         headers, method = single(scope["headers"]), scope["method"]
-        gate, face, visit = self._gate, self._face, Visit((scope.get("client") or ("",))[0], self._route)
+        gate, face, visit = self._site.gate, self._face, Visit((scope.get("client") or ("",))[0], self._route)
         await gate.look_up(headers, visit)
         if face.people:
             caller = gate.admit_person(headers, self._scope, visit, posts=method == "POST")
         else:
             caller = gate.admit(headers, self._scope, visit)
         scope[CALLER] = caller.name
-        runtime, prefix = self._runtime, self._prefix
-        passed_on = "" if runtime.forwarder is None else headers.get(ROUTER_HEADER, b"").decode("latin-1")
-        if passed_on not in ("", ANY):
-            runtime, prefix = self._passed_on(passed_on), f"{ROUTER_PATH}{passed_on}"
-        if runtime.peers and self._scope is not None:
-            runtime = of_caller(runtime, prefix, caller, people=method if face.people else "", path=scope["path"])
-        limits = self._runtime.config.limits
+        runtime = self._site.runtime
+        limits = runtime.config.limits
         most = limits.body_bytes if self._large else min(limits.body_bytes, RECORD_BYTES)
         await self._loaded(runtime)
-        allowed = _admit(runtime, caller) if self._decides and not runtime.peers else {}
+        allowed = runtime.admit(caller.name, caller.limits) if self._decides and not runtime.away else {}
         body = None
         if face.takes_body(method):
-            exchange.raw = await read_body(headers, exchange.receive, limits, most=most, room=self._room)
+            exchange.raw = await read_body(headers, exchange.receive, limits, most=most, room=self._site.room)
             body = await face.decode(exchange.raw)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
-        if runtime.peers and not face.people and not self._local:
-            here = {each for each, peer in runtime.peers.items() if not peer.away and peer.loaded}
-            found = await of_request(runtime, prefix, caller, body=body, params=params)
-            if found is None:
-                wanted = {each for each in runtime.peers if caller.may_use(each)}
-                found = await self._unknown(runtime, exchange, wanted, here=here, passed_on=passed_on)
-            runtime = found
-            await self._loaded(runtime)
-            allowed = _admit(runtime, caller) if self._decides and not runtime.away else {}
         carried = runtime.away and not self._local
-        if carried and not self._carries(runtime, headers, passed_on):
-            raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name)
+        if carried and not self._carries(runtime, headers):
+            raise moved() if alone(headers) else ElsewhereError
         return Request(
+            self._site,
             runtime,
             caller,
             headers,
@@ -340,7 +320,6 @@ class Endpoint:
             target=_target(scope),
             address=visit.address,
             query=query,
-            prefix=self._prefix,
             headers_out=allowed,
             started=connection.arrived if (connection := connection_of(scope)) else time.perf_counter(),
         )
@@ -351,32 +330,15 @@ class Endpoint:
             await runtime.loaded_soon()
             runtime.check_loaded()
 
-    def _carries(self, runtime: Runtime, headers: Mapping[bytes, bytes], passed_on: str) -> bool:
-        """Whether this process answers for a router of another; requests with an idempotency key go to the owner."""
+    def _carries(self, runtime: Runtime, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether this process answers for the owner; requests with an idempotency key go there."""
         owners = None if runtime.forwarder is None else runtime.forwarder.owners
-        able = self._carried and not passed_on and _KEY not in headers
+        able = self._carried and not alone(headers) and _KEY not in headers
         return able and owners is not None and carries(runtime.config)
-
-    def _passed_on(self, name: str) -> Runtime:
-        """The router of a request that another process forwarded."""
-        bound = bool(self._prefix) or self._face.people  # to the router of the path
-        if name not in self._runtime.peers or (bound and name != self._runtime.config.name):
-            raise moved(name[:64])
-        return self._runtime.peers[name]
-
-    async def _unknown(
-        self, runtime: Runtime, exchange: Exchange, wanted: Set[str], *, here: Set[str], passed_on: str
-    ) -> Runtime:
-        """The router for an id that is unknown here: another process may know it, else the requested one."""
-        if passed_on:
-            raise moved(runtime.config.name, here=here)
-        if runtime.forwarder is not None and await runtime.forwarder.offer(exchange, wanted - here):
-            raise Elsewhere
-        return runtime
 
     def _trace(self, scope: Any) -> RoundTrace | None:
         """The trace of a round, available to everything awaited or started within."""
-        traces = self._runtime.traces
+        traces = self._site.runtime.traces
         trace = traces.begin(self._route, dict(scope["headers"])) if traces and self._decides and self._watch else None
         CURRENT.set(trace)
         return trace
@@ -390,10 +352,6 @@ class Endpoint:
             _log.error("defect", exc_info=error, extra={"fields": {"route": self._route}})
             return Problem(500, "internal", "the service failed; the log has details")
         return problem
-
-
-def _admit(runtime: Runtime, caller: Caller) -> dict[str, str]:
-    return runtime.admit(caller.name, caller.limits)
 
 
 def _target(scope: Any) -> str:

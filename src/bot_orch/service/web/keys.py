@@ -1,6 +1,6 @@
-"""Keys that operators make while the service runs: kept as hashes in the log of the main router.
+"""Keys that operators make while the service runs: kept as hashes in the log.
 
-The process that owns the main router has them in its state. Any other asks that one, with the key it was sent, and
+The process that owns the router has them in its state. Any other asks that one, with the key it was sent, and
 remembers the answer for a few seconds.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KEY_PATH = "/v1/key"
 _REMEMBERED_S, _MOST_REMEMBERED = 5.0, 10_000
-_FIELDS = ("name", "scopes", "tags", "router")
+_FIELDS = ("name", "scopes", "tags")
 
 
 def created(document: Mapping[str, Any], *, by: str, replaces: str = "") -> tuple[str, Noted]:
@@ -51,30 +51,31 @@ class KeyRing:
 
     Parameters
     ----------
-    runtime
-        The main router.
+    current
+        Returns the runtime that serves now.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, current: Callable[[], Runtime]) -> None:
+        self._current = current
         self._remembered = Newest[str, tuple[float, TokenConfig | None]](_MOST_REMEMBERED)
 
     def find(self, digest: str) -> TokenConfig | None:
         """The key as a token; ``None`` if there is no such key, or it has ended."""
-        if self._runtime.away:
+        runtime = self._current()
+        if runtime.away:
             return self._remembered.get(digest, (0.0, None))[1]
-        self._runtime.check_loaded()
-        found = active(self._runtime.ledger.rollout.keys, self._runtime.clock.now_us()).get(digest)
+        runtime.check_loaded()
+        found = active(runtime.ledger.rollout.keys, runtime.clock.now_us()).get(digest)
         return None if found is None else _token(found, digest)
 
     async def look_up(self, token: bytes) -> None:
         """Ask the process that has the keys about one, unless the last answer is recent."""
-        runtime, digest = self._runtime, hashlib.sha256(token).hexdigest()
+        runtime, digest = self._current(), hashlib.sha256(token).hexdigest()
         now = asyncio.get_running_loop().time()
         until, _ = self._remembered.get(digest, (0.0, None))
         if not runtime.away or runtime.forwarder is None or now < until:
             return
-        owner = runtime.forwarder.directory.of(runtime.config.name)
+        owner = runtime.forwarder.directory.owner_elsewhere
         if owner is None:
             raise Problem(503, "no_owner", "the keys are not known here yet; try again", headers={"retry-after": "1"})
         answer = await runtime.forwarder.ask_one(owner, "GET", KEY_PATH, {b"authorization": b"Bearer " + token})

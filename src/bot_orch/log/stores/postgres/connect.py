@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from time import monotonic
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
 from bot_orch.log.stores.sql import queries, schema_script
@@ -104,17 +104,6 @@ def split(url: str) -> LogAddress:
         raise InvalidInputError("database.stream", f"is {stream[:40]!r}", f"use at most {_LONGEST_STREAM} characters")
     timing = Timing(**{name: _number(name, text) for name, text in found.items()})
     return LogAddress(_SETTING.sub("", url).rstrip("?& "), timing, schema, stream)
-
-
-def with_stream(url: str, stream: str) -> str:
-    """The URL of another log of the same service.
-
-    Examples
-    --------
-    >>> with_stream("postgresql://db/orch?lease_s=5", "support")
-    'postgresql://db/orch?lease_s=5&stream=support'
-    """
-    return f"{url}{'&' if '?' in url else '?'}stream={quote(stream, safe='')}"
 
 
 def _number(name: str, text: str) -> float:

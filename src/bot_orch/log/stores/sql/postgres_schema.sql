@@ -1,4 +1,4 @@
--- Version 1. A schema is one service.
+-- Version 1.
 CREATE TABLE version (number INTEGER NOT NULL);
 -- Every router has a log of its own, a stream: own numbers, own lock, own partition. The first one has no name.
 CREATE TABLE streams (
@@ -79,27 +79,15 @@ CREATE TABLE leases (
   owner  BIGINT,
   epoch  BIGINT      NOT NULL,
   until  TIMESTAMPTZ NOT NULL,
-  load   DOUBLE PRECISION NOT NULL DEFAULT 0,
   heir   BIGINT
 );
--- The processes of the service: where the others reach them, the version of the configuration that each runs, and why
--- it cannot run the newest one.
+-- The processes of a service: the stream that they serve, and where the others reach them.
 CREATE TABLE members (
   id      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name    TEXT        NOT NULL,
   address TEXT        NOT NULL,
-  seen    TIMESTAMPTZ NOT NULL,
-  config  BIGINT      NOT NULL DEFAULT 0,
-  problem TEXT        NOT NULL DEFAULT ''
-);
--- Versions of the configuration; the newest is in force.
-CREATE TABLE configs (
-  version    BIGINT      PRIMARY KEY,
-  document   TEXT        NOT NULL,
-  digest     TEXT        NOT NULL,
-  revision   BIGINT      NOT NULL,
-  applied_at TIMESTAMPTZ NOT NULL,
-  applied_by TEXT        NOT NULL
+  stream  TEXT        COLLATE "C" NOT NULL,
+  seen    TIMESTAMPTZ NOT NULL
 );
 CREATE FUNCTION stream_key(stream INTEGER) RETURNS INTEGER LANGUAGE sql STABLE AS $$
   SELECT hashtext(CASE stream WHEN 1 THEN current_schema() ELSE current_schema() || ':' || stream END)

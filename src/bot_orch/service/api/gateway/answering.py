@@ -63,16 +63,14 @@ class Dialect(Protocol):
 
 
 async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
-    """Answer a request to an interface, or carry it for the process that owns its router."""
+    """Answer a request to an interface, or carry it for the process that owns the router."""
     trace = trace_headers(request)
     if request.carried:
         try:
             return await _carried(dialect, trace, request)
         except OwnedHereError:
-            runtime = request.runtime = request.runtime.routers[request.runtime.config.name]
-            caller = request.caller
-            limited = runtime.admit(caller.name, caller.limits)
-            request.headers_out |= limited
+            runtime = request.runtime = request.site.runtime
+            request.headers_out |= runtime.admit(request.caller.name, request.caller.limits)
     return await answer_once(request, KeySpace.CHAT, partial(_answer, dialect, trace))
 
 
@@ -100,14 +98,13 @@ async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> 
 
 
 async def _carried(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
-    """Answer a chat whose router another process owns: the owner decides, this process calls the agent."""
+    """Answer a chat while another process owns the router: the owner decides, this process calls the agent."""
     asked, runtime, caller = _read(dialect, request), request.runtime, request.caller
     if runtime.forwarder is None or runtime.forwarder.owners is None:
-        raise moved(runtime.config.name)
+        raise moved()
     whole = sees_text(runtime.config)
     begin = Begin(
         0,
-        runtime.config.name,
         chat_task(request, asked),
         stream=asked.stream,
         endpoint=asked.endpoint,
@@ -115,7 +112,7 @@ async def _carried(dialect: Dialect, trace: dict[str, str], request: Request) ->
         messages=[dict(each) for each in asked.messages] if whole else [],
         params=dict(asked.params) if whole else {},
     )
-    runtime.forwarder.count(runtime.config.name, "carried")
+    runtime.forwarder.count("carried")
     round_ = CarriedRound(runtime.forwarder.owners, runtime.config, begin, call_of(asked, trace))
     return await _completed(dialect, asked, request, round_=round_)
 

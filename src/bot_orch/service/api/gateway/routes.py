@@ -19,14 +19,14 @@ from bot_orch.service.web.endpoint import JsonFace, Request, RouteSpec
 async def _models(request: Request) -> Reply:
     """``GET /v1/models``."""
     aliases = request.runtime.config.router.aliases
-    names = ("auto", *_routers(request), *request.runtime.ledger.router.agents, *aliases)
+    names = ("auto", *request.runtime.ledger.router.agents, *aliases)
     return json_reply({"object": "list", "data": [_entry(name) for name in names]})
 
 
 async def _one_model(request: Request) -> Reply:
     """``GET /v1/models/{id}``."""
     name = request.params["id"]
-    known = {*AUTO, *_routers(request), *request.runtime.ledger.router.agents, *request.runtime.config.router.aliases}
+    known = {*AUTO, *request.runtime.ledger.router.agents, *request.runtime.config.router.aliases}
     if name not in known:
         raise unknown_model()
     return json_reply(_entry(name))
@@ -38,14 +38,6 @@ async def _count_tokens(request: Request) -> Reply:
     size = size_of(asked.params, messages=asked.messages)
     needs = needs_of(asked.endpoint, size, params=asked.params, messages=asked.messages)
     return json_reply({"input_tokens": needs.tokens - (size.output_tokens or 0)})
-
-
-def _routers(request: Request) -> list[str]:
-    """Model names that select a router: at the default router all that the caller may use, else only its own."""
-    runtime, only = request.runtime, request.caller.router
-    every = list(runtime.peers)
-    shown = every if only is None and every[:1] == [runtime.config.name] else [runtime.config.name]
-    return [f"auto:{name}" for name in shown if name in runtime.peers and request.caller.may_use(name)]
 
 
 def _entry(name: str) -> dict[str, Any]:
