@@ -24,6 +24,8 @@ from bot_orch.testing.entrants import check_sees_only_chosen
 from bot_orch.transport.geometries.labels import ZeroOneLabels
 from bot_orch.transport.geometries.lateness import Lateness
 
+pytestmark = pytest.mark.usefixtures("no_page")
+
 ENTRANTS = discover_entrants()
 
 

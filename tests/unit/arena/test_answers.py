@@ -12,6 +12,8 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.arena.answers import RowAnswers, read_answers
 
+pytestmark = pytest.mark.usefixtures("no_page")
+
 
 @pytest.fixture
 def path(tmp_path):

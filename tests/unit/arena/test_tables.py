@@ -12,6 +12,8 @@ from bot_orch.cli import main
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.lab.environments.matrix import Matrix, from_frame, load, write_npz
 
+pytestmark = pytest.mark.usefixtures("no_page")
+
 LONG = """task,agent,reward,cost,seconds,text,claim
 1,small,0.5,0.001,1,"first
 line, and a comma",0.4

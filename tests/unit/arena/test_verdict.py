@@ -8,6 +8,7 @@ import pytest
 
 from bot_orch import Orchestrator
 from bot_orch.cli import main
+from bot_orch.lab.arena import run
 from bot_orch.lab.arena.plots import has_plane, plane_points
 from bot_orch.lab.arena.run import ArenaPlan, run_arena
 from bot_orch.lab.arena.verdict import difference, pays_from, verdicts
@@ -35,8 +36,9 @@ def table(path, matrix):
 
 
 @pytest.fixture
-def arena(tmp_path, capsys):
-    def arena(*words, matrix=None, policies=("linucb",), out="out"):
+def arena(tmp_path, capsys, monkeypatch):
+    def arena(*words, matrix=None, policies=("linucb",), out="out", page=False):
+        monkeypatch.setattr(run, "can_draw", lambda: page)  # drawing takes longer than playing
         path = table(tmp_path / "toy.csv", matrix or toy())
         common = ["--seeds", "3", "--jobs", "1", "--quiet", "--out", str(tmp_path / out), "--policies", *policies]
         status = main(["arena", path, *words, *common])
@@ -180,7 +182,7 @@ def test_a_policy_can_be_the_baseline(arena):
 
 def test_the_page_begins_with_the_verdict_and_shows_the_plane(arena, tmp_path):
     pytest.importorskip("matplotlib")
-    found, _ = arena(policies=("epsilon-greedy",))
+    found, _ = arena(policies=("epsilon-greedy",), page=True)
     page = (tmp_path / "out" / "index.html").read_text()
     assert (
         page.index("<h2>Verdict</h2>") < page.index("<h2>How to read it</h2>") < page.index('<section id="shuffled">')
