@@ -13,7 +13,7 @@ from bot_orch.policies.thompson_beta import ThompsonBeta
 PRICE = (0.001, 0.01, 0.1)
 
 
-def lived(quality, price=PRICE, *, within=0.02, policy="auto", rounds=4000, seeds=20):
+def lived(quality, price=PRICE, *, within=0.02, policy="auto", rounds=4000, seeds=10):
     """Dollars and mean quality per seed of agents with these mean rewards, 0 or 1 each."""
     world = World(quality=quality, price=price, seconds=(1.0,) * len(price))
     found = play(
