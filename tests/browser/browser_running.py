@@ -65,19 +65,14 @@ def serve_many(database, count, clock=None):
     return running
 
 
-def serve_priced(database, dear_usd=0.02):
-    """A service with a cheap and a dear agent and two limits."""
-    qualities = {"small": (0.5, 0.002), "large": (0.9, dear_usd)}
+def serve_two(database):
+    """A service with a cheap and a dear agent."""
+    qualities = {"small": (0.5, 0.002), "large": (0.9, 0.02)}
     document = {
         "version": 1,
         "database": str(database),
         "listen": {"host": "127.0.0.1", "port": 0},
-        "router": {
-            "policy": "bot",
-            "floor": 0.3,
-            "seed": 5,
-            "subject_to": {"usd_per_task": dear_usd / 2, "shares": {"large": 0.6}},
-        },
+        "router": {"policy": "bot", "floor": 0.3, "seed": 5},
         "agents": [
             {
                 "id": name,

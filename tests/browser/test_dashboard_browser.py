@@ -2,7 +2,7 @@
 
 import time
 
-CHARTS = ("share", "propensity", "reward", "distance", "survival", "cost")  # regret is not known of one agent
+CHARTS = ("share", "propensity", "reward", "cost")
 
 
 def work(running, count):
@@ -40,10 +40,10 @@ def test_a_single_moment_among_others_is_drawn(running, page):
 def test_pointing_shows_values(running, page):
     work(running, 8)
     page.goto(f"{running.url}/")
-    page.wait_for_selector("[data-chart=survival] path.line")
-    page.hover("[data-chart=survival] svg")
-    page.wait_for_selector("[data-chart=survival] .tip:visible")
-    assert "model" in page.inner_text("[data-chart=survival] .tip")
+    page.wait_for_selector("[data-chart=reward] path.line", state="attached")
+    page.hover("[data-chart=reward] svg")
+    page.wait_for_selector("[data-chart=reward] .tip:visible")
+    assert "model" in page.inner_text("[data-chart=reward] .tip")
 
 
 def test_a_decision_explains_itself(running, page):

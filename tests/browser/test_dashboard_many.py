@@ -9,7 +9,7 @@ from browser_running import serve_many
 from bot_orch.clock import ManualClock
 
 NOON = 1_767_268_800  # 2026-01-01T12:00Z
-CHARTS = ("share", "propensity", "reward", "regret", "distance", "survival", "cost")
+CHARTS = ("share", "propensity", "reward", "cost")
 MODELS = [f"agent-{number:02}" for number in range(49)]
 WIDTHS = (1280, 1024, 390)
 CUT_OFF = """() => [...document.querySelectorAll('main *')].filter(e => {
@@ -108,7 +108,7 @@ def test_an_agent_chosen_in_the_legend_stands_out_and_is_in_the_address(many, pa
 @pytest.mark.parametrize("query", ["?last=all", "?from=2026-01-01T12:00&to=2026-01-01T12:20", "?last=1h"])
 def test_axes_start_at_zero_and_no_two_ticks_say_the_same(many, page, query):
     show(page, many, query)
-    assert len(page.evaluate(LABELS, "y")) >= 5  # regret needs ten decisions
+    assert len(page.evaluate(LABELS, "y")) == len(CHARTS)
     for texts in page.evaluate(LABELS, "y"):
         assert len(texts) >= 2 and len(set(texts)) == len(texts), texts
         assert float(re.sub(r"[^0-9.]", "", texts[0])) == 0 or texts[0].startswith("−"), texts
@@ -120,9 +120,9 @@ def test_axes_start_at_zero_and_no_two_ticks_say_the_same(many, page, query):
 def test_nothing_is_drawn_across_a_time_without_data(many, page):
     show(page, many)
     width = page.evaluate("document.querySelector('[data-chart=reward] svg').viewBox.baseVal.width")
-    for chart in ("share", "propensity", "reward", "regret", "distance", "cost"):
+    for chart in CHARTS:
         paths = page.eval_on_selector_all(
-            f"[data-chart={chart}] :is(.line, .area, .fill)", "all => all.map(e => e.getAttribute('d'))"
+            f"[data-chart={chart}] :is(.line, .area)", "all => all.map(e => e.getAttribute('d'))"
         )
         assert any(path.count("M") >= 2 for path in paths), chart
         for piece in (piece for path in paths for piece in path.split("M") if piece):

@@ -1,4 +1,4 @@
-"""The dashboard of one kind of tasks; multipliers over time; judges against audits beside the agents."""
+"""The dashboard of one kind of tasks; judges against audits beside the agents."""
 
 import csv
 import io
@@ -12,13 +12,11 @@ from test_judges import chat, configured, decision_of, judged
 from bot_orch.agents.endings import Ending
 from bot_orch.core.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.service.dashboard.charts import chart_data
 from bot_orch.service.dashboard.kinds import kinds_part
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.types import Task
 
 SECOND = 1_000_000
-LIMITED = BASE.replace("horizon_s: 3600", "subject_to: {{usd_per_task: 0.03, shares: {{careful: 0.5}}}}")
 HOSTILE = '"><script>pwned=1</script>&a=b'
 
 
@@ -52,10 +50,6 @@ def test_a_kind_filters_every_chart_table_and_file(mixed):
         sums = [sum(float(row[each]) for row in found) for found in (agents, others, everyone)]
         assert sums[0] + sums[1] == pytest.approx(sums[2]), each
     assert sum(row[-1] for row in charts["cost"]) == pytest.approx(sum(float(row["cost_usd"]) for row in agents))
-    steps = [curve for curve in charts["survival"] if curve]
-    assert steps, "times of calls"
-    points = {each["name"]: each for each in charts["plane"]["points"]}
-    assert set(points) <= {"quick", "careful"} and charts["plane"]["router"] is not None
 
 
 def test_kinds_are_counted_and_linked_within_the_range(mixed):
@@ -74,7 +68,7 @@ def test_kinds_are_counted_and_linked_within_the_range(mixed):
 def test_the_address_keeps_range_and_kind_in_every_link(mixed):
     page = mixed.get("/?last=1h&kind=refund").body.decode()
     assert 'data-live="/dashboard/live?last=1h&amp;kind=refund"' in page
-    for name in ("share", "plane", "multipliers", "agents", "judges", "kinds"):
+    for name in ("share", "cost", "agents", "judges", "kinds"):
         assert f'href="/dashboard/{name}.csv?last=1h&amp;kind=refund"' in page, name
     assert 'href="/?kind=refund&amp;last=6h"' in page and 'name="kind" value="refund"' in page
     assert 'href="/decisions?kind=refund"' in page and 'aria-current="true">refund' in page
@@ -95,7 +89,7 @@ def test_the_list_of_decisions_is_that_of_a_kind_in_pages(mixed, monkeypatch):
 
 def test_an_unknown_kind_is_empty_and_shown_as_text(mixed):
     live = mixed.get("/dashboard/live?kind=%22%3E%3Cscript%3Epwned=1%3C/script%3E%26a=b").json()
-    assert sum(live["charts"]["decisions"]) == 0 and live["charts"]["plane"]["points"] == []
+    assert sum(live["charts"]["decisions"]) == 0 and live["charts"]["share"] == []
     assert "<script" not in live["parts"]["kinds"] + live["parts"]["tiles"]
     assert "&lt;script&gt;" in kinds_part([(HOSTILE, 1)], {})
 
@@ -112,7 +106,7 @@ def test_many_kinds_are_counted_as_others():
         record = TaskRecord(f"t{number}", f"kind-{number}")
         line.apply(number, record_decision(router.decide(Task("t"), decision_id=f"d{number}"), record))
     kinds = line.series.view(0, SECOND).kinds()
-    assert len(kinds.values) == 101 and kinds.count("(others)") == 50
+    assert len(kinds) == 101 and kinds["(others)"] == 50
     part = kinds_part([(f"k{n}", 1) for n in range(30)], {"kind": "k29"})
     assert part.count("<a ") == 26 and "5 more" in part and 'aria-current="true">k29' in part
     assert kinds_part([("", 3)], {}) == ""
@@ -126,33 +120,9 @@ def test_silence_and_late_rewards_count_for_their_kind_only():
         line.apply(3, Censored(name, 9.0, "unanswered"))
         line.apply(4, FeedbackGiven("f", name, "replaced", 0.5))
     view = line.series.view(0, SECOND)
-    for field, expected in (("decisions", 1), ("ended", 1), ("cost_usd", 0.25), ("spent", 0.25), ("reward", 0.5)):
+    for field, expected in (("decisions", 1), ("ended", 1), ("cost_usd", 0.25), ("reward", 0.5)):
         assert view.total(field).sum() == pytest.approx(expected), field
     assert line.due == 0
-
-
-def test_multipliers_over_time_are_those_of_the_decisions(start):
-    service = start(LIMITED)
-    made = []
-    for number in range(30):
-        made.append(service.post("/v1/decisions", {"task": {"id": f"t{number}"}}).json())
-        usd = {"quick": 0.01, "careful": 0.1}[made[-1]["agent"]]
-        service.post("/v1/feedback", {"decision_id": made[-1]["id"], "reward": 10 * usd, "cost_usd": usd})
-    charts = service.get("/dashboard/live").json()["charts"]
-    found = {each["constraint"]: each for each in charts["multipliers"]}
-    assert set(found) == {"budget", "capacity of careful"} and found["budget"]["unit"] == "dollar"
-    logged = [each["multipliers"]["budget"] for each in made]
-    known = [value for value in found["budget"]["values"] if value is not None]
-    assert max(logged) > 0 and min(logged) - 1e-6 <= min(known) <= max(known) <= max(logged) + 1e-6
-    file = rows(service, "/dashboard/multipliers.csv")
-    assert {row["constraint"] for row in file} == set(found) and {row["unit"] for row in file} == {"dollar", "task"}
-    assert all(float(row["multiplier"]) >= 0 for row in file)
-
-
-def test_without_limits_there_are_no_multipliers():
-    line, router = Timeline(("a",)), Orchestrator(["a"], "random")
-    line.apply(1, record_decision(router.decide(Task("t"), decision_id="d"), TaskRecord("t")))
-    assert chart_data(line, line.series.view(0, SECOND))["multipliers"] == []
 
 
 def test_judge_and_truth_are_side_by_side_per_agent(start):

@@ -1,4 +1,4 @@
-"""Comparison of agents over a time range: traffic, reward, dollars, seconds, distance, failures."""
+"""Comparison of agents over a time range: traffic, reward, dollars, seconds, failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class AgentRow:
     reward: float | None
     usd: float | None
     seconds: float | None
-    distance: float | None
     audited: int
     judged: float | None
     truth: float | None
@@ -81,7 +80,6 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
                 reward=_ratio(sums["reward"][index], sums["rewarded"][index]),
                 usd=_ratio(sums["cost_usd"][index], max(n, sums["ended"][index])),  # shadow calls are no decisions
                 seconds=_ratio(sums["seconds"][index], sums["completed"][index]),
-                distance=_ratio(sums["distance"][index], made),
                 **_audit(sums, index),
                 alarms=max(known.get(name, 0), sum(alarm.agent == name for alarm in timeline.alarms)),
                 failed=round(sums["failed"][index]),
@@ -119,7 +117,6 @@ _USED = (
     "cost_usd",
     "completed",
     "seconds",
-    "distance",
     "failed",
     "ended",
     "diverted",
@@ -140,7 +137,6 @@ SORTS: dict[str, tuple[str, _Key]] = {
     "reward": ("Reward", lambda row: None if row.reward is None else -row.reward),
     "usd": ("$ each", lambda row: row.usd),
     "seconds": ("Seconds", lambda row: row.seconds),
-    "distance": ("W", lambda row: row.distance),
     "audit": ("Judge, truth", lambda row: None if (gap := row.gap) is None else -gap),
     "drift": ("Drift", lambda row: -row.alarms),
     "failed": ("Failed", lambda row: None if not row.ended else -row.failed / row.ended),
@@ -166,7 +162,7 @@ _ROW = (
     '<td data-label="Circuit"><span class="state {tone}">{circuit}</span></td>'
     '<td data-label="Decisions">{decisions}<small class="muted">{share}</small></td><td data-label="p">{p}</td>'
     '<td data-label="Reward">{reward}</td><td data-label="$ each">{usd}</td><td data-label="Seconds">{seconds}</td>'
-    '<td data-label="W">{distance}</td><td data-label="Judge, truth">{audit}</td>'
+    '<td data-label="Judge, truth">{audit}</td>'
     '<td data-label="Drift">{alarms}</td><td data-label="Failed">{failed}</td>'
     '<td data-label="Diverted">{diverted}</td>'
     '<td data-label="Calls">{calls}</td><td data-label="Cost">{cost}</td></tr>'
@@ -199,7 +195,6 @@ def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
         reward=_bar(row.reward, _known(row.reward), max(most["reward"], 1.0)),
         usd=_bar(row.usd, _dollars(row.usd), most["usd"]),
         seconds=_bar(row.seconds, _seconds(row.seconds), most["seconds"]),
-        distance=_known(row.distance),
         audit=_against(row),
         alarms=html('<span class="state bad">{n}</span>', n=row.alarms) if row.alarms else "–",
         failed=f"{row.failed:,} / {row.ended:,}" if row.ended else "–",
@@ -249,7 +244,7 @@ def _seconds(value: float | None) -> str:
     return f"{value:,.1f} s" if value < 600 else f"{value / 60:,.0f} min"
 
 
-_FIELDS = ("agent", "kind", "decisions", "share", "propensity", "reward", "usd", "seconds", "distance")
+_FIELDS = ("agent", "kind", "decisions", "share", "propensity", "reward", "usd", "seconds")
 _MORE = ("audited", "judged", "truth", "failed", "ended", "diverted", "cost_usd")
 
 

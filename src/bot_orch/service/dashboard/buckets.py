@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -20,28 +21,14 @@ _MOST_SHOWN = 90
 _SUMS = (
     "decisions",
     "propensity",
-    "distance",
     "reward",
     "rewarded",
-    "difference",
-    "expected_variance",
-    "seen_variance",
-    "drawable",
     "cost_usd",
     "ended",
     "failed",
     "diverted",
     "completed",
     "seconds",
-    "dr_reward",
-    "weight",
-    "weight_usd",
-    "spread",
-    "spread_usd",
-    "spread_usd2",
-    "earned",
-    "spent",
-    "drawn",
     "audited",
     "judged",
     "truth",
@@ -52,40 +39,6 @@ _SUMS = (
     "later_usd",
 )
 _ROWS = {name: row for row, name in enumerate(_SUMS)}
-
-
-@dataclass(slots=True)
-class NamedSums:
-    """Sum and number of values, by name.
-
-    Examples
-    --------
-    >>> sums = NamedSums()
-    >>> sums.see("budget", 2.0); sums.see("budget", 4.0)
-    >>> sums.mean("budget"), sums.count("budget"), sums.mean("quality")
-    (3.0, 2, None)
-    """
-
-    values: dict[str, tuple[float, int]] = field(default_factory=dict)
-
-    def see(self, name: str, value: float = 1.0, count: int = 1) -> None:
-        """Add a value, or the sum of ``count`` values."""
-        total, number = self.values.get(name, (0.0, 0))
-        self.values[name] = (total + value, number + count)
-
-    def add(self, other: NamedSums) -> None:
-        """Add the sums of another interval."""
-        for name, (total, number) in other.values.items():
-            self.see(name, total, number)
-
-    def count(self, name: str) -> int:
-        """Number of values under a name."""
-        return self.values.get(name, (0.0, 0))[1]
-
-    def mean(self, name: str) -> float | None:
-        """Mean of the values under a name; None without any."""
-        total, number = self.values.get(name, (0.0, 0))
-        return total / number if number else None
 
 
 @dataclass(slots=True)
@@ -115,15 +68,12 @@ class Names:
 class Bucket:
     """Sums over one interval; ``bucket["reward"]`` has an entry per agent.
 
-    - ``decisions`` for the agent; ``propensity`` and ``distance`` over all decisions
+    - ``decisions`` for the agent; ``propensity`` over all decisions
     - ``reward``, ``rewarded``: sum and number of the rewards observed
-    - ``difference``, ``expected_variance``, ``seen_variance``, ``drawable``: sums of
-      :data:`~bot_orch.service.dashboard.regret.DIFFERENCES` over rewarded decisions
     - ``cost_usd``: money spent
     - ``ended``, ``failed``, ``diverted``: attempts that ended, those of them that did not complete, and calls that load
       kept from the agent
     - ``completed``, ``seconds``: number of tasks completed, and the sum of their durations
-    - ``dr_reward`` to ``drawn``: sums of :data:`~bot_orch.service.dashboard.plane.PLANE` over rewarded decisions
     - ``audited``, ``judged``, ``truth``, ``gap_squares``: number of audited answers, sums of the judge's values and of
       the truth, and of their squared differences
     - ``rounds``, ``asked_again``, ``changed``, ``later_usd``: rounds that looked before they delivered the agent's
@@ -135,18 +85,14 @@ class Bucket:
         Begin of the interval.
     sums
         One row per name above.
-    settled
-        Number of rewarded decisions of the router.
-    kinds, multipliers
-        Decisions by kind of task, and multipliers by constraint.
+    kinds
+        Decisions by kind of task.
     """
 
     start_us: int
     sums: Floats
     _: KW_ONLY
-    settled: float = 0.0
-    kinds: NamedSums = field(default_factory=NamedSums)
-    multipliers: NamedSums = field(default_factory=NamedSums)
+    kinds: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def empty(cls, start_us: int, n: int) -> Bucket:
@@ -160,9 +106,7 @@ class Bucket:
     def add(self, other: Bucket) -> None:
         """Add the sums of another bucket."""
         self.sums += other.sums
-        self.settled += other.settled
-        self.kinds.add(other.kinds)
-        self.multipliers.add(other.multipliers)
+        self.kinds.update(other.kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +125,9 @@ class BucketView:
         total: Floats = sum((bucket[name] for bucket in self.buckets), start=np.zeros(self.n))
         return total
 
-    def kinds(self) -> NamedSums:
+    def kinds(self) -> Counter[str]:
         """Decisions of the range by kind of task."""
-        found = NamedSums()
-        for bucket in self.buckets:
-            found.add(bucket.kinds)
-        return found
+        return sum((bucket.kinds for bucket in self.buckets), start=Counter())
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bot_orch.service.dashboard.buckets import OTHERS, NamedSums
+from bot_orch.service.dashboard.buckets import OTHERS
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link
 
@@ -14,16 +14,15 @@ _UNNAMED = "<li><span>{kind} <small>{count}</small></span></li>"
 _CURRENT = Safe(' aria-current="true"')
 
 
-def kind_counts(kinds: NamedSums) -> list[tuple[str, int]]:
+def kind_counts(kinds: Mapping[str, int]) -> list[tuple[str, int]]:
     """Kinds with their numbers of decisions, most frequent first.
 
     Examples
     --------
-    >>> sums = NamedSums(); sums.see("refund"); sums.see("order"); sums.see("order")
-    >>> kind_counts(sums)
+    >>> kind_counts({"refund": 1, "order": 2})
     [('order', 2), ('refund', 1)]
     """
-    return sorted(((name, number) for name, (_, number) in kinds.values.items()), key=lambda each: (-each[1], each[0]))
+    return sorted(kinds.items(), key=lambda each: (-each[1], each[0]))
 
 
 def kinds_part(counts: Sequence[tuple[str, int]], query: Mapping[str, str]) -> Safe:

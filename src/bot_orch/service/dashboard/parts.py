@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from bot_orch.evaluation.savings import dollars
 from bot_orch.service.dashboard.agents import AgentRow, swatch
 from bot_orch.service.dashboard.buckets import BucketView
-from bot_orch.service.dashboard.charts import complete
 from bot_orch.service.dashboard.reader import TimelineReader
-from bot_orch.service.dashboard.regret import best_agent
 from bot_orch.service.dashboard.timeline import Recent, Timeline
 from bot_orch.service.queue.service import QueueService
 from bot_orch.service.routing.rules import BudgetUse, budget_use
@@ -43,7 +41,6 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, ti
     tiles: list[tuple[str, str, str]] = [
         ("Decisions", count, told),
         ("Mean reward", "–" if mean is None else number(mean, 2), "in this range"),
-        ("Regret", *_regret(timeline, view)),
         ("Spent", f"${dollars(spent)}", when),
         ("For people", str(waiting), f"oldest {oldest}" if waiting else "nobody waits"),
         ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or f"event {runtime.ledger.seq:,}"),
@@ -62,14 +59,6 @@ def _asked_again(view: BucketView, rounds: float) -> tuple[str, str]:
     """How often a second agent was asked, how often that changed the answer, and what it cost."""
     again, changed, usd = (float(view.total(name).sum()) for name in ("asked_again", "changed", "later_usd"))
     return f"{100 * again / rounds:.0f} %", f"changed {100 * changed / rounds:.0f} %, for ${dollars(usd)}"
-
-
-def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
-    """The regret over the range with its standard error, and the agent it is relative to."""
-    found = best_agent(complete(view))
-    if found is None:
-        return "–", "no two agents to compare"
-    return number(found.total, 1), f"± {number(found.error, 1)}, against {timeline.agents[found.agent]}"
 
 
 def _queue(runtime: Runtime, timeline: Timeline) -> tuple[int, str]:

@@ -21,7 +21,6 @@ from bot_orch.service.dashboard.download import CHARTS, chart_rows, csv_text
 from bot_orch.service.dashboard.judges import judges_part, judges_table
 from bot_orch.service.dashboard.kinds import kind_counts, kinds_part
 from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
-from bot_orch.service.dashboard.plane import plane_of, plane_table
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.savings import SavingsCards
@@ -35,7 +34,7 @@ from bot_orch.service.web.paging import link, step
 _RECENT_SHOWN = 12
 _PER_PAGE = 50
 _KNOWN_FIELDS = ("last", "from", "to", "kind", "sort", "agents")
-_TABLES = ("plane", "kinds", "judges", "agents")
+_TABLES = ("kinds", "judges", "agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,6 @@ class _Look:
     agents: list[AgentRow]
     _: KW_ONLY
     kinds: list[tuple[str, int]]
-    view: BucketView
     timeline: Timeline
 
 
@@ -114,8 +112,6 @@ class _Dashboard:
         return reply(text.encode(), media="text/csv; charset=utf-8", headers={"content-disposition": disposition})
 
     def _table(self, name: str, look: _Look) -> Sequence[Sequence[object]]:
-        if name == "plane":
-            return plane_table(plane_of(look.view, look.timeline.agents))
         if name == "kinds":
             return [("kind", "decisions"), *look.kinds]
         if name == "judges":
@@ -157,7 +153,7 @@ class _Dashboard:
                 "prompts": prompts,
                 "judges": judges_part(self.runtime, timeline.judgements if timeline.partial else None),
             }
-            return _Look(parts, charts, agents, kinds=kinds, view=view, timeline=timeline)
+            return _Look(parts, charts, agents, kinds=kinds, timeline=timeline)
 
     def _range(self, request: Request) -> TimeRange:
         return parse_range(request.query, self.runtime.writer.now_us())

@@ -17,26 +17,14 @@ from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, Fe
 from bot_orch.log.judgements import Judgements
 from bot_orch.log.log import Row
 from bot_orch.service.dashboard.buckets import Bucket, BucketSeries, Names
-from bot_orch.service.dashboard.plane import PLANE, plane_sums
-from bot_orch.service.dashboard.regret import DIFFERENCES, Offer, Rewards
-from bot_orch.survival.causes import REASONS, Cause
 from bot_orch.transport.drift import DriftMonitor
 
-_KEPT_TIMES = 400
 _KEPT_DECISIONS = 60
 _MOST_PENDING = 20_000
 _MOST_GIVEN = 8192  # more than the router can still revise
 _RECENT, _OLDER = 16, 48
 _SHADOW = "shadow"
 _AUDITS = ("audited", "judged", "truth", "gap_squares")
-
-
-class Ended(NamedTuple):
-    """Duration of an attempt, why it ended, and when."""
-
-    elapsed_s: float
-    cause: Cause
-    time_us: int = 0
 
 
 class Alarm(NamedTuple):
@@ -74,20 +62,11 @@ def outcome_words(event: FeedbackGiven | Censored) -> str:
 class _Given:
     """A reward that counts until another one replaces it."""
 
-    offer: Offer
+    agent: int
     reward: float
     _: KW_ONLY
-    routed: bool
-    usd: float
     audit: bool
     start_us: int  # of the interval that it counts in
-
-
-class _Open(NamedTuple):
-    """A decision without an outcome so far; ``routed`` is False for shadow calls and accepted answers."""
-
-    offer: Offer
-    routed: bool
 
 
 @dataclass(slots=True)
@@ -102,30 +81,22 @@ class Timeline:
         Only tasks of this kind count; empty: all do.
     judgements
         What judges said about these tasks; empty if all count, because the ledger knows it of all.
-    units
-        What each multiplier is per, by constraint.
     """
 
     agents: tuple[str, ...]
     kind: str = ""
     _: KW_ONLY
     judgements: Judgements = field(default_factory=Judgements)
-    units: dict[str, str] = field(default_factory=dict)
     series: BucketSeries = field(init=False)
-    times: dict[str, deque[Ended]] = field(default_factory=dict)
     recent: deque[Recent] = field(default_factory=lambda: deque(maxlen=_KEPT_DECISIONS))
     alarms: list[Alarm] = field(default_factory=list)
     decisions: int = 0
-    lambda_: float = 0.0
-    policy: str = ""
     seq: int = 0
-    _open: dict[str, _Open] = field(default_factory=dict)
-    _silent: dict[str, _Open] = field(default_factory=dict)
+    _open: dict[str, int] = field(default_factory=dict)  # the agents of decisions without an outcome so far
+    _silent: dict[str, int] = field(default_factory=dict)
     _given: dict[str, _Given] = field(default_factory=dict)
-    _rewards: Rewards = field(init=False)
     _learners: dict[str, str] = field(default_factory=dict)  # of rounds that looked, by the decision that accepted
     _delivered: dict[str, str] = field(default_factory=dict)  # the other way round
-    _paid: dict[str, float] = field(default_factory=dict)
     _ours: dict[str, None] = field(default_factory=dict)
     _kinds: Names = field(default_factory=Names)
     _attempted: set[str] = field(default_factory=set)
@@ -135,7 +106,6 @@ class Timeline:
 
     def __post_init__(self) -> None:
         self.series = BucketSeries(len(self.agents))
-        self._rewards = Rewards(len(self.agents))
 
     @property
     def due(self) -> int:
@@ -184,44 +154,37 @@ class Timeline:
         return True
 
     def _decide(self, time_us: int, event: DecisionMade) -> None:
-        p, distance, alignment, cost = map(event.column, ("propensity", "distance", "alignment", "cost"))
-        column, routed = event.agents.index(event.agent), event.by != _SHADOW
-        p_chosen = float(p[column])
-        penalty = alignment + cost + (event.column("bias") if "bias" in event.columns() else 0.0)
+        p = event.column("propensity")
+        p_chosen = float(p[event.agents.index(event.agent)])
         if event.agents != self.agents:
-            p, distance, penalty = (self._arranged(event.agents, each) for each in (p, distance, penalty))
+            p = self._arranged(event.agents, p)
         chosen = self._index(event.agent)
         self.recent.append(Recent(time_us, event.id, event.agent, task=event.task.id, propensity=p_chosen, by=event.by))
         if event.action == "accept":
             if chosen is not None:
-                self._accept(time_us, event, self._rewards.offer(chosen, p, penalty))
+                self._accept(time_us, event, chosen)
             return
-        self.lambda_, self.policy = event.lambda_, event.policy
         self.decisions += 1
-        if routed:  # shadow calls are not traffic
+        if event.by != _SHADOW:  # shadow calls are not traffic
             bucket = self._bucket(time_us)
             bucket["propensity"][:] += p
-            bucket["distance"][:] += distance
-            bucket.kinds.see(self._kinds.known(event.task.kind))
-            for name, value, unit in event.multipliers:
-                bucket.multipliers.see(name, value)
-                self.units[name] = unit
+            bucket.kinds[self._kinds.known(event.task.kind)] += 1
             for name, why in (event.excluded or {}).items():
                 if why == Refusal.BUSY and (busy := self._index(name)) is not None:
                     bucket["diverted"][busy] += 1
             if chosen is not None:
                 bucket["decisions"][chosen] += 1
         if chosen is not None:
-            self._open[event.id] = _Open(self._rewards.offer(chosen, p, penalty), routed)
+            self._open[event.id] = chosen
             _bound(self._open, _MOST_PENDING)
 
-    def _accept(self, time_us: int, event: DecisionMade, offer: Offer) -> None:
+    def _accept(self, time_us: int, event: DecisionMade, agent: int) -> None:
         """Deliver the answer of a round: its reward counts for the agent, and says nothing of the other ones."""
         bucket, (first, *later) = self._bucket(time_us), event.answers
-        bucket["rounds"][offer.agent] += 1
-        bucket["asked_again"][offer.agent] += bool(later)
-        bucket["changed"][offer.agent] += event.agent != first.agent
-        bucket["later_usd"][offer.agent] += sum(each.covariates.get("cost_usd", 0.0) for each in later)
+        bucket["rounds"][agent] += 1
+        bucket["asked_again"][agent] += bool(later)
+        bucket["changed"][agent] += event.agent != first.agent
+        bucket["later_usd"][agent] += sum(each.covariates.get("cost_usd", 0.0) for each in later)
         for each in event.answers:
             self._open.pop(each.decision_id, None)
         asked = {each.decision_id for each in event.answers}
@@ -231,7 +194,7 @@ class Timeline:
         self._learners[event.id], self._delivered[first.decision_id] = first.decision_id, event.id
         _bound(self._learners, _MOST_PENDING)
         _bound(self._delivered, _MOST_PENDING)
-        self._open[event.id] = _Open(offer, routed=False)
+        self._open[event.id] = agent
         _bound(self._open, _MOST_PENDING)
 
     def _arranged(self, agents: Sequence[str], values: Floats) -> Floats:
@@ -251,16 +214,14 @@ class Timeline:
         waiting = self._open.get(event.decision_id)
         if waiting is not None:
             if event.cost_usd:
-                self._bucket(time_us)["cost_usd"][waiting.offer.agent] += event.cost_usd
-                self._pay(event.decision_id, event.cost_usd)
+                self._bucket(time_us)["cost_usd"][waiting] += event.cost_usd
             if event.output is not None and event.decision_id not in self._shown:
-                self._see_output(time_us, waiting.offer.agent, event)
+                self._see_output(time_us, waiting, event)
             if event.effect == "shown":  # the outcome is still due
                 self._shown.add(event.decision_id)
                 return
-            if event.elapsed_s is not None and event.decision_id not in self._attempted:
-                cause = Cause.COMPLETED if event.completed else REASONS.get(event.reason or "", Cause.CENSORED)
-                self._time(time_us, waiting.offer.agent, Ended(event.elapsed_s, cause, time_us))
+            if event.completed and event.elapsed_s is not None and event.decision_id not in self._attempted:
+                self._time(time_us, waiting, event.elapsed_s)
         if event.effect == "replaced" and event.reward is not None:
             self._replace(event.decision_id, event.reward)
         if event.effect == "audited" and event.reward is not None:
@@ -271,7 +232,9 @@ class Timeline:
         for entry in self.recent:
             if entry.id == decision_id:
                 entry.outcome = said
-        waiting = self._open.pop(decision_id, None) or self._silent.pop(decision_id, None)
+        waiting = self._open.pop(decision_id, None)
+        if waiting is None:
+            waiting = self._silent.pop(decision_id, None)
         self._attempted.discard(decision_id)
         self._shown.discard(decision_id)
         if waiting is None:
@@ -280,11 +243,8 @@ class Timeline:
             self._silent[decision_id] = waiting  # a reward may come after all
             _bound(self._silent, _MOST_GIVEN)
         else:
-            usd = self._paid.pop(decision_id, 0.0)
-            start_us = self._bucket(time_us).start_us
-            given = _Given(waiting.offer, reward, routed=waiting.routed, usd=usd, audit=audit, start_us=start_us)
+            given = _Given(waiting, reward, audit=audit, start_us=self._bucket(time_us).start_us)
             self._count(given, 1.0)
-            self._rewards.see(waiting.offer, reward)
             self._given[decision_id] = given
             _bound(self._given, _MOST_GIVEN)
 
@@ -294,13 +254,9 @@ class Timeline:
         if first is None or first.audit == audit:
             return
         judged, truth = (first.reward, reward) if audit else (reward, first.reward)
-        bucket, index = self._bucket(time_us), first.offer.agent
+        bucket, index = self._bucket(time_us), first.agent
         for name, value in zip(_AUDITS, (1.0, judged, truth, (judged - truth) ** 2), strict=True):
             bucket[name][index] += value
-
-    def _pay(self, decision_id: str, usd: float) -> None:
-        self._paid[decision_id] = self._paid.get(decision_id, 0.0) + usd
-        _bound(self._paid, _MOST_PENDING)
 
     def _replace(self, decision_id: str, reward: float) -> None:
         """Replace an earlier reward in its own interval, so that means stay in [0, 1]."""
@@ -313,43 +269,27 @@ class Timeline:
     def _count(self, given: _Given, sign: float) -> None:
         """Add a reward to the sums of its interval, or subtract it again."""
         for bucket in self.series.holding(given.start_us):
-            self._add(bucket, given, sign)
-
-    @staticmethod
-    def _add(bucket: Bucket, given: _Given, sign: float) -> None:
-        index = given.offer.agent
-        bucket["reward"][index] += sign * given.reward
-        bucket["rewarded"][index] += sign
-        if given.routed:
-            for name, values in zip(DIFFERENCES, given.offer.differences(given.reward), strict=True):
-                bucket[name][:] += sign * values
-            said = plane_sums(given.offer, given.reward, given.usd)
-            for name, values in zip(PLANE, said, strict=True):
-                bucket[name][:] += sign * values
-            bucket.settled += sign
+            bucket["reward"][given.agent] += sign * given.reward
+            bucket["rewarded"][given.agent] += sign
 
     def _attempt(self, time_us: int, event: AttemptEnded) -> None:
         index = self._index(event.agent)
         if index is None:
             return
-        self._bucket(time_us)["cost_usd"][index] += event.cost_usd
-        meaning = Ending(event.ending).meaning
         bucket = self._bucket(time_us)
+        bucket["cost_usd"][index] += event.cost_usd
         bucket["ended"][index] += 1
         bucket["failed"][index] += event.ending != Ending.COMPLETED
         bucket["diverted"][index] += event.ending == Ending.REFUSED_BUSY
-        if meaning.attempted:
-            self._time(time_us, index, Ended(event.elapsed_s, meaning.cause, time_us))
+        if event.ending == Ending.COMPLETED:
+            self._time(time_us, index, event.elapsed_s)
         if event.decision_id in self._open:
             self._attempted.add(event.decision_id)
-            self._pay(event.decision_id, event.cost_usd)
 
-    def _time(self, time_us: int, index: int, ended: Ended) -> None:
-        self.times.setdefault(self.agents[index], deque(maxlen=_KEPT_TIMES)).append(ended)
-        if ended.cause is Cause.COMPLETED:
-            bucket = self._bucket(time_us)
-            bucket["completed"][index] += 1
-            bucket["seconds"][index] += ended.elapsed_s
+    def _time(self, time_us: int, index: int, elapsed_s: float) -> None:
+        bucket = self._bucket(time_us)
+        bucket["completed"][index] += 1
+        bucket["seconds"][index] += elapsed_s
 
     def _see_output(self, time_us: int, index: int, event: FeedbackGiven) -> None:
         """Test the outputs of every agent for drift; the first output determines the geometry."""

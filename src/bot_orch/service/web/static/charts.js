@@ -1,13 +1,13 @@
-// Small charts in SVG: lines, steps and stacked areas on a linear or logarithmic x axis. No styles are set here; the
-// stylesheet does that by class, so that a strict content policy holds.
-import { dateOf, fixed, labels, logTicks, niceTicks, short, spansDays, timeLabels, timeOf, timeTicks } from "./ticks.js";
+// Small charts in SVG: lines and stacked areas over time. No styles are set here; the stylesheet does that by class, so
+// that a strict content policy holds.
+import { dateOf, fixed, labels, niceTicks, short, spansDays, timeLabels, timeOf, timeTicks } from "./ticks.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-export const PAD = { left: 46, right: 10, top: 10, bottom: 34 };
+const PAD = { left: 46, right: 10, top: 10, bottom: 34 };
 const LABEL_HEIGHT = 13;
 const MOST_ROWS = 10;
 
-export function node(name, attributes, parent) {
+function node(name, attributes, parent) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   if (parent) parent.append(element);
@@ -36,8 +36,8 @@ function bounds(series, options) {
   const points = series.flatMap((s) => s.points).filter((p) => p[1] !== null);
   if (!points.length) return null;
   const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
-  let [x0, x1] = [options.xMin ?? Math.min(...xs), options.xMax ?? Math.max(...xs)];
-  if (x1 <= x0) x1 = options.logX ? x0 * 10 : x0 + 1;
+  const x0 = options.xMin ?? Math.min(...xs);
+  const x1 = Math.max(options.xMax ?? Math.max(...xs), x0 + 1);
   const y0 = Math.min(0, ...ys); // every axis has its zero
   const most = Math.max(0, ...ys);
   const y1 = options.yMax !== undefined && most < options.yMax * 1.005 ? options.yMax : most; // a sum of rounded shares
@@ -48,7 +48,7 @@ function bounds(series, options) {
 }
 
 // Stretches of points that belong together: nothing is drawn across a time without data.
-export function runs(points, gap) {
+function runs(points, gap) {
   const found = [];
   for (const point of points) {
     if (point[1] === null) continue;
@@ -63,7 +63,7 @@ function linePath(points, x, y, options) {
   return runs(points, options.gap ?? Infinity).map((run) => {
     const [first, ...rest] = run.map(([px, py]) => [x(px).toFixed(1), y(py).toFixed(1)]);
     if (!rest.length) return `M${first[0] - 1.5} ${first[1]}h3`; // one point alone: a short dash
-    return `M${first.join(" ")}${rest.map(([px, py]) => (options.step ? `H${px}V${py}` : `L${px} ${py}`)).join("")}`;
+    return `M${first.join(" ")}${rest.map(([px, py]) => `L${px} ${py}`).join("")}`;
   }).join("");
 }
 
@@ -81,55 +81,40 @@ function areaPath(points, x, y, options) {
 }
 
 // Names of agents often differ at their ends only: leave out the middle.
-export function cut(name, most) {
+function cut(name, most) {
   const tail = Math.floor(most / 2) - 1;
   return name.length > most ? `${name.slice(0, most - tail - 1)}…${name.slice(-tail)}` : name;
 }
 
-// An empty drawing in a figure; `pointed` is called with the figure, its tip and a pointer's event.
-export function canvas(figure, pointed) {
+export function draw(figure, data, options = {}) {
   const width = Math.max(figure.clientWidth - 28, 200);
   const height = 212;
   let svg = figure.querySelector("svg");
   if (!svg) {
     svg = node("svg", { role: "img", preserveAspectRatio: "none" });
     figure.append(svg);
-    watchPointer(figure, svg, pointed);
+    watchPointer(figure, svg);
   }
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("aria-label", figure.querySelector("figcaption").firstChild.textContent.trim());
   svg.replaceChildren();
-  return { svg, width, height };
-}
-
-export function nothing(figure, { svg, width, height }, text = "nothing in this range") {
-  node("text", { class: "none", x: width / 2, y: height / 2, "text-anchor": "middle" }, svg).textContent = text;
-  figure.chart = null;
-}
-
-export function draw(figure, data, options = {}) {
-  const { svg, width, height } = canvas(figure, show);
   const series = options.stacked ? stack(data) : data;
   const box = bounds(series, options);
   if (!box) {
-    nothing(figure, { svg, width, height }, options.none);
+    node("text", { class: "none", x: width / 2, y: height / 2, "text-anchor": "middle" }, svg).textContent = "nothing in this range";
+    figure.chart = null;
     return;
   }
   const letters = width < 340 ? 11 : 14;
   const named = series.filter((s) => s.label && s.points.some((p) => p[1] !== null));
   const right = named.length > 1 ? 12 + 6.2 * Math.min(letters, Math.max(...named.map((s) => s.name.length))) : PAD.right;
-  const scale = options.logX ? Math.log10 : (v) => v;
-  const span = scale(box.x1) - scale(box.x0);
-  const x = (v) => PAD.left + ((scale(Math.max(v, options.logX ? box.x0 : -Infinity)) - scale(box.x0)) / span) * (width - PAD.left - right);
+  const x = (v) => PAD.left + ((v - box.x0) / (box.x1 - box.x0)) * (width - PAD.left - right);
   const y = (v) => height - PAD.bottom - ((v - box.y0) / (box.y1 - box.y0)) * (height - PAD.top - PAD.bottom);
   axes(svg, box, x, y, { ...options, plotRight: width - right, height });
   const drawn = [...series].sort((a, b) => Number(Boolean(a.label)) - Number(Boolean(b.label))); // those in colour on top
   for (const each of options.stacked ? series : drawn) {
     if (options.stacked) node("path", { class: `area ${each.className}`, d: areaPath(each.points, x, y, options) }, svg);
-    else {
-      if (options.fill) node("path", { class: `fill ${each.className}`, d: areaPath(each.points.map(([a, b]) => [a, b, 0]), x, y, options) }, svg);
-      node("path", { class: `line ${each.className}`, "data-name": each.name, d: linePath(each.points, x, y, options) }, svg);
-    }
+    else node("path", { class: `line ${each.className}`, "data-name": each.name, d: linePath(each.points, x, y, options) }, svg);
   }
   (options.marks || []).forEach((mark) => {
     const mx = x(mark.x);
@@ -157,7 +142,7 @@ function nameLines(svg, series, { x, y, letters, low, high, stacked }) {
   }
 }
 
-export function axes(svg, box, x, y, options) {
+function axes(svg, box, x, y, options) {
   const { plotRight, height } = options;
   const levels = niceTicks(box.y0, box.y1, 4);
   const texts = labels(levels, options.yFormat || fixed);
@@ -166,8 +151,8 @@ export function axes(svg, box, x, y, options) {
     node("text", { class: "axis y", x: PAD.left - 7, y: y(tick) + 4, "text-anchor": "end" }, svg).textContent = texts[k];
   });
   const room = Math.max(2, Math.min(5, Math.floor((plotRight - PAD.left) / 58)));
-  const ticks = options.xTicks || (options.logX ? logTicks(box.x0, box.x1) : timeTicks(box.x0, box.x1, room));
-  const lines = options.xLabels || (options.logX ? ticks.map((t) => [options.xFormat(t)]) : timeLabels(ticks, box.x0, box.x1));
+  const ticks = timeTicks(box.x0, box.x1, room);
+  const lines = timeLabels(ticks, box.x0, box.x1);
   ticks.forEach((tick, k) => {
     const at = x(tick);
     const anchor = at > plotRight - 12 ? "end" : at < PAD.left + 12 ? "start" : "middle";
@@ -178,17 +163,16 @@ export function axes(svg, box, x, y, options) {
 }
 
 // A vertical line under the pointer, and the values it meets.
-function watchPointer(figure, svg, pointed) {
+function watchPointer(figure, svg) {
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
   figure.append(tip);
-  svg.addEventListener("pointermove", (event) => pointed(figure, tip, event));
+  svg.addEventListener("pointermove", (event) => show(figure, tip, event));
   svg.addEventListener("pointerleave", () => { tip.hidden = true; svg.querySelector(".cross.hover")?.remove(); });
 }
 
 function headOf(chart, value) {
-  if (chart.options.logX) return chart.options.xFormat(value);
   const time = timeOf(value, (chart.options.width ?? 60) < 60);
   return spansDays(chart.box.x0, chart.box.x1) ? `${dateOf(value)} ${time} UTC` : `${time} UTC`;
 }
@@ -206,9 +190,9 @@ function show(figure, tip, event) {
   head.textContent = headOf(chart, near);
   const format = chart.options.tipFormat || short;
   const values = chart.data.map((each) => {
-    const before = each.points.filter((p) => (chart.options.step ? p[0] <= near : p[0] === near));
-    return { each, value: before.length ? before[before.length - 1][1] : null };
-  }).filter((v) => v.value !== null && v.value !== undefined);
+    const found = each.points.find((p) => p[0] === near);
+    return { each, value: found ? found[1] : null };
+  }).filter((v) => v.value !== null);
   const shown = values.length > MOST_ROWS ? values.filter((v) => v.each.label).sort((a, b) => b.value - a.value).slice(0, MOST_ROWS) : values;
   const rows = shown.map(({ each, value }) => {
     const row = document.createElement("div");
@@ -217,7 +201,7 @@ function show(figure, tip, event) {
     mark.className = `swatch ${each.className}`;
     name.append(mark, each.name);
     const number = document.createElement("span");
-    number.textContent = (each.format || format)(value);
+    number.textContent = format(value);
     row.append(name, number);
     return row;
   });
@@ -231,7 +215,7 @@ function show(figure, tip, event) {
 }
 
 // Show a tip beside the pointer, inside the figure.
-export function place(figure, tip, left, width) {
+function place(figure, tip, left, width) {
   tip.hidden = false;
   const room = figure.clientWidth - tip.offsetWidth - 4;
   tip.style.left = `${Math.max(4, Math.min(room, left > width / 2 ? left - tip.offsetWidth : left + 28))}px`;

@@ -1,8 +1,7 @@
 // Asks for new numbers every second while somebody looks, and draws them.
 import { draw, look } from "./charts.js";
 import { ask, keepAsking } from "./connection.js";
-import { drawPlane } from "./plane.js";
-import { duration, fixed, short } from "./ticks.js";
+import { fixed } from "./ticks.js";
 
 const MOST_IN_COLOUR = 8;
 const root = document.getElementById("dashboard");
@@ -48,32 +47,6 @@ function banded(charts, rows, bright) {
   return [...front, { name: others.length === 1 ? others[0].name : `${others.length} others`, label: true, className: "other", points: sum }];
 }
 
-function survival(charts, bright) {
-  const curves = charts.survival.map((steps, i) => ({
-    name: charts.agents[i], label: bright.has(charts.agents[i]), className: bright.has(charts.agents[i]) ? look(i) : "other", steps,
-  })).filter((c) => c.steps);
-  const times = curves.flatMap((c) => c.steps.map((s) => s[0])).filter((t) => t > 0);
-  if (!times.length) return { curves: [], low: 0.001 };
-  const low = Math.max(10 ** Math.floor(Math.log10(Math.min(...times))), 1e-4);
-  const high = Math.max(...times);
-  return { low, curves: curves.map((c) => ({ ...c, points: [[low, 1], ...c.steps, [high, c.steps[c.steps.length - 1][1]]] })) };
-}
-
-// A line per limit. Units differ, so several limits are drawn as shares of their largest values; tips have the values.
-function multipliers(charts) {
-  const several = charts.multipliers.length > 1;
-  return charts.multipliers.map((each, i) => {
-    const most = several ? Math.max(...each.values.filter((v) => v !== null)) || 1 : 1;
-    return {
-      name: each.constraint,
-      label: true,
-      className: look(i),
-      points: charts.t.map((t, k) => [t, each.values[k] === null ? null : each.values[k] / most]),
-      format: (value) => `${short(value * most)} per ${each.unit}`,
-    };
-  });
-}
-
 function paint(charts) {
   const bright = prominent(charts);
   const first = charts.t.length ? Math.min(charts.from, charts.t[0] - charts.width_s / 2) : charts.from;
@@ -83,16 +56,8 @@ function paint(charts) {
   const lines = (name, options) => draw(figure(name), overTime(charts, charts[name], bright), { ...time, ...options });
   draw(figure("share"), banded(charts, charts.share, bright), { ...time, stacked: true, yMax: 1, yFormat: percent, tipFormat: percent });
   lines("propensity", { ySpan: 0.1 });
-  lines("reward", { yMax: 1 });
-  draw(figure("regret"), [{ name: "regret", label: true, className: "c4", points: charts.t.map((t, k) => [t, charts.regret[k] ?? null]) }], { ...time, fill: true, ySpan: 1 });
-  lines("distance", { ySpan: 0.1, marks });
+  lines("reward", { yMax: 1, marks });
   draw(figure("cost"), banded(charts, charts.cost, bright), { ...time, stacked: true, ySpan: 0.01, yFormat: dollars, tipFormat: (v) => dollars(v, v < 1 ? 4 : 2) });
-  const several = charts.multipliers.length > 1;
-  figure("multipliers").querySelector("small").textContent = several ? "of each limit, largest = 1" : "reward per unit of the limit";
-  draw(figure("multipliers"), multipliers(charts), { ...time, ySpan: several ? 1 : 0.1, none: "no limits with multipliers in this range" });
-  drawPlane(figure("plane"), charts.plane, charts.agents, bright);
-  const { curves, low } = survival(charts, bright);
-  draw(figure("survival"), curves, { xFormat: duration, logX: true, xMin: low, step: true, yMax: 1, yFormat: percent, tipFormat: percent });
 }
 
 function choose(name) {

@@ -19,16 +19,6 @@ export function timeTicks(low, high, count) {
   return ticks;
 }
 
-export function logTicks(low, high) {
-  const ticks = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e += 1) {
-    for (const m of high / low < 30 ? [1, 2, 5] : [1]) {
-      if (m * 10 ** e >= low * 0.999 && m * 10 ** e <= high * 1.001) ticks.push(m * 10 ** e);
-    }
-  }
-  return ticks;
-}
-
 // The shortest labels that tell all ticks apart; `format` takes a value and a number of digits.
 export function labels(ticks, format) {
   for (let digits = 0; digits < 9; digits += 1) {
@@ -75,9 +65,4 @@ export function short(value) {
   const size = Math.abs(value);
   const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 0.1 || size === 0 ? 2 : 3;
   return fixed(value, digits);
-}
-
-export function duration(value) {
-  const [size, unit] = value < 0.9995 ? [value * 1000, "ms"] : value < 120 ? [value, "s"] : value < 7200 ? [value / 60, "min"] : [value / 3600, "h"];
-  return `${Number(size.toPrecision(3))} ${unit}`;
 }
