@@ -58,10 +58,8 @@ def take_scenario(name):
             page.goto(f"http://127.0.0.1:{running.port}/")
             page.wait_for_selector("[data-chart=share] .area")
             page.wait_for_timeout(1200)
-            clip = {"x": 0, "y": 0, "width": 1280, "height": 545}
+            clip = {"x": 0, "y": 0, "width": 1280, "height": 820}
             page.screenshot(path=OUT / f"scenario-{name}.png", clip=clip, full_page=True)
-            if name == "gaming":
-                page.locator("#judges").screenshot(path=OUT / "scenario-gaming-judges.png")
             browser.close()
         running.stop()
 
