@@ -167,6 +167,7 @@ def test_drift_rings_for_the_agent_that_changed_and_only_for_it():
     for number in range(600):
         story.step(lambda agent: 0.5, lambda agent, n=number: labels(float(agent == "a" and n > 300)))
     assert {alarm.agent for alarm in story.line.alarms} == {"a"}
+    assert {alarm["agent"] for alarm in chart_data(story.line, story.view)["alarms"]} == {"a"}, "marks in the chart"
     calm = Story(seed=1)
     for _ in range(300):
         calm.step(lambda agent: 0.5, lambda agent: labels(0.0))
