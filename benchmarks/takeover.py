@@ -252,7 +252,7 @@ class Watch:
         self._connection = psycopg.connect(url, autocommit=True)
 
     def lease(self) -> tuple[int | None, float]:
-        """Owner of the default router, and the end of its lease."""
+        """Owner of the router, and the end of its lease."""
         ask = "SELECT owner, extract(epoch FROM until)::float8 FROM bot_orch.leases WHERE stream = 1"
         owner, until = self._connection.execute(ask).fetchone() or (None, 0.0)
         return owner, until
@@ -395,7 +395,7 @@ class Run:
         time.sleep(1.0)
         asking.stop()
         owner.end()
-        served = other.said("serves a router")["seconds"]
+        served = other.said("serves the router")["seconds"]
         print(
             f"stop: the lease was released {released - told:.2f} s after SIGTERM; {_loaded(other)}; serving {served} s "
             f"after the claim; longest gap between answers {asking.longest_gap():.2f} s; {_memory(other, before)}"
@@ -418,7 +418,7 @@ class Run:
         asking.start()
         first = asking.first_after(killed)
         asking.stop()
-        served = other.said("serves a router")["seconds"]
+        served = other.said("serves the router")["seconds"]
         print(
             f"kill: after {killed - begun:.0f} s of load, longest tails {_peaks(tails)}, at the kill {tail}; "
             f"{_loaded(other)}; serving {served} s after the claim; "

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from datetime import UTC, datetime
-
-_AGAIN_S = 60.0
 
 
 class JsonFormatter(logging.Formatter):
@@ -35,35 +32,6 @@ def _places(record: logging.LogRecord) -> list[str]:
         places.append(f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}")
         step = step.tb_next
     return places[-8:]
-
-
-class LastingProblem:
-    """A problem that may recur in a loop: logged when it begins, when it changes, and once a minute.
-
-    Examples
-    --------
-    >>> problem = LastingProblem(logging.getLogger("bot_orch.example"), "heartbeat failed")
-    >>> [problem.tell(OSError("refused")), problem.tell(OSError("refused")), problem.tell(OSError("timed out"))]
-    [True, False, True]
-    """
-
-    def __init__(self, logger: logging.Logger, message: str) -> None:
-        self._logger, self._message = logger, message
-        self._last, self._told_at = "", 0.0
-
-    def tell(self, error: BaseException) -> bool:
-        """Log it, unless the same was logged within the last minute; whether it was logged."""
-        detail, now = f"{type(error).__name__}: {error}", time.monotonic()
-        if detail == self._last and now < self._told_at + _AGAIN_S:
-            return False
-        self._last, self._told_at = detail, now
-        fields = {"error": type(error).__name__, "detail": str(error)}
-        self._logger.warning(self._message, extra={"fields": fields})
-        return True
-
-    def over(self) -> None:
-        """Reset after a success: the next problem is logged at once."""
-        self._last = ""
 
 
 def configure_logs(level: str) -> None:

@@ -20,7 +20,7 @@ _INSTEAD = {
     "agents.settings": "write base_url, model, ... at the agent itself, system under params",
     "agents.shadow": "remove it; canary caps the share of a new agent, and router.observe compares answers",
     "cache": "remove it; a cache of answers belongs in front of the service, and an Idempotency-Key answers repeats",
-    "cluster.serve": "remove it: on PostgreSQL every router has one owner at a time; see docs/how-to/postgresql.md",
+    "cluster.serve": "remove it: on PostgreSQL the router has one owner at a time; see docs/how-to/postgresql.md",
     "guardrails": "check requests in the application or a proxy in front; name a judge in router.checks for answers",
     "judges.kind=implicit": "use kind python with a function; examples/judges.py has one that reads how answers end",
     "judges.kind=pairwise": "use kind llm, which judges each answer by itself",

@@ -128,12 +128,12 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
     ...
     bot_orch.errors.InvalidInputError: config.rooter: is not a setting; did you mean 'router'?
     """
-    config = typed(parsed(text, name), os.environ if environment is None else environment)
+    config = _typed(_parsed(text, name), os.environ if environment is None else environment)
     check_config(config)
     return config
 
 
-def parsed(text: str, name: str = "config") -> dict[str, Any]:
+def _parsed(text: str, name: str = "config") -> dict[str, Any]:
     """Parse a YAML text that holds a mapping."""
     document = parse_yaml(text, name)
     if not isinstance(document, dict):
@@ -141,13 +141,13 @@ def parsed(text: str, name: str = "config") -> dict[str, Any]:
     return document
 
 
-def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
+def _typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     """Convert a mapping to settings, checking types only."""
     check_keys(document, Config, "config")
     if "agents" not in document:
         remedy = "list at least one; bot-orch quickstart writes a file to begin with"
         raise InvalidInputError("config.agents", "is missing", remedy)
-    found = expanded(document, "config", environment)
+    found = _expanded(document, "config", environment)
     try:
         config = msgspec.convert(found, Config)
     except msgspec.ValidationError as error:
@@ -201,12 +201,12 @@ def _fields(type_: Any) -> dict[str, Any] | None:
     return None
 
 
-def expanded(value: Any, where: str, environment: Mapping[str, str]) -> Any:
+def _expanded(value: Any, where: str, environment: Mapping[str, str]) -> Any:
     """A value with its variables replaced; a secret in plain text is refused."""
     if isinstance(value, dict):
-        return {key: expanded(entry, f"{where}.{key}", environment) for key, entry in value.items()}
+        return {key: _expanded(entry, f"{where}.{key}", environment) for key, entry in value.items()}
     if isinstance(value, list):
-        return [expanded(entry, f"{where}[{index}]", environment) for index, entry in enumerate(value)]
+        return [_expanded(entry, f"{where}[{index}]", environment) for index, entry in enumerate(value)]
     if not isinstance(value, str):
         return value
     in_url = _DATABASE.fullmatch(where) and _PASSWORD_IN_URL.search(value)
