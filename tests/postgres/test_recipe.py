@@ -118,8 +118,8 @@ def test_deadlines_and_metrics_in_the_manual_are_those_of_the_service(database):
     service.stop()
     section = PAGE.partition("### What to watch")[2].partition("\n### ")[0]
     found = re.findall(r"^\| `(\w+)", section, re.MULTILINE)
-    assert len(found) == 4 and set(found) <= set(CATALOGUE)
-    missing = ["bot_orch_passed_on_total", "bot_orch_config_version"]  # nothing to pass on; started without versions
+    assert len(found) == 3 and set(found) <= set(CATALOGUE)
+    missing = ["bot_orch_passed_on_total"]  # nothing to pass on
     assert [name for name in found if name not in metrics] == missing
 
 

@@ -271,18 +271,26 @@ def test_another_agent_takes_over_a_stream_that_broke_off(service, prompt, calls
 
 @pytest.mark.parametrize("service", ["narrow"], indirect=True)
 def test_concurrency_is_limited_over_all_processes(service):
+    def calls():
+        view = service("GET", "/v1/agents", worker=OWNER)[1][0]
+        return view["in_flight"], view["waiting"]
+
     Upstream.released.clear()
     answers = []
-    waiting = threading.Thread(target=lambda: answers.append(chat(service, prompt="wait", worker=FRONT)))
-    waiting.start()
-    until(lambda: service("GET", "/v1/agents", worker=OWNER)[1][0]["in_flight"] == 1)
-    for worker in (OWNER, FRONT):
-        status, said, _ = chat(service, worker=worker)
-        assert (status, said["error"]["code"]) in ((503, "no_agent"), (503, "refused_busy"))  # before or after a wait
+
+    def ask(worker):
+        thread = threading.Thread(target=lambda: answers.append(chat(service, prompt="wait", worker=worker)[0]))
+        thread.start()
+        return thread
+
+    asking = [ask(FRONT)]
+    until(lambda: calls() == (1, 0))
+    asking += [ask(worker) for worker in (OWNER, FRONT)]
+    until(lambda: calls() == (1, 2))
     Upstream.released.set()
-    waiting.join()
-    assert answers[0][0] == 200
-    assert chat(service)[0] == 200
+    for each in asking:
+        each.join()
+    assert answers == [200, 200, 200]
 
 
 def test_a_client_that_leaves_is_censored(service):
