@@ -214,7 +214,6 @@ CASES = {
         "is_silent": method("is_silent", decision_id="x"),
         "round_of": method("round_of", decision_id="x"),
         "accepted_in": method("accepted_in", decision_id="x"),
-        "kind_of": method("kind_of", task=Task()),
         "learn_from": method("learn_from", evaluations={"a": [1.0]}, **TABLE, most=10.0),
         "load": loaded,
         "meaning": method("meaning", outcome=Outcome.completed(1.0)),

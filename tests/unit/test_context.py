@@ -296,18 +296,6 @@ def test_a_warm_start_prepares_in_both_states():
     assert with_context(make_policy("ucb1"), numbers=3, words=4) == make_policy("ucb1"), "reads no features"
 
 
-def test_a_router_names_the_kind_of_a_task():
-    router = Orchestrator(["a", "b"], seed=1)
-    texts = {"code": "python function class module", "poem": "moon love autumn rhyme"}
-    for number in range(64):
-        text = texts["code" if number % 2 else "poem"] + f" word{number % 5}"
-        decision = router.decide(Task(str(number), text=text))
-        router.observe(decision.id, Outcome.completed(float(number % 3 > 0)))
-    kinds = {name: router.kind_of(Task(text=text)) for name, text in texts.items()}
-    assert None not in kinds.values() and kinds["code"] != kinds["poem"]
-    assert Orchestrator(["a", "b"], "ucb1").kind_of(Task(text="moon")) is None
-
-
 def test_lessons_of_a_table_are_shuffled_and_those_of_a_log_are_not():
     from bot_orch.core.warm.evaluations import Evaluations
     from bot_orch.core.warm.teaching import _lessons

@@ -290,16 +290,6 @@ def without_context(policy: Policy) -> Policy:
     return policy.policy if isinstance(policy, WithContext) else policy
 
 
-def kind_of(policy: Policy, state: Arrays, raw: Floats) -> int | None:
-    """The cluster of a task under the preparation of ``policy``; None without one, or before its first fit."""
-    if isinstance(policy, WarmStart):
-        warm = {name.removeprefix("warm_"): array for name, array in state.items() if name.startswith("warm_")}
-        return kind_of(policy.policy, warm, raw)
-    if not isinstance(policy, WithContext) or not int(state["context_fits"]):
-        return None
-    return int(policy.kind(state, raw))
-
-
 def nearest(points: Any, found: Floats) -> Ints:
     """Index of the nearest center of each point; ``batch + (d,)`` and ``batch + (K, d)``."""
     far = np.sum(found * found, axis=-1) - 2.0 * np.einsum("...kd,...d->...k", found, points)

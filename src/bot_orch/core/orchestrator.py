@@ -22,7 +22,7 @@ from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.constraints import Constraint, Objective, as_constraints
-from bot_orch.core.context import kind_of, without_context
+from bot_orch.core.context import without_context
 from bot_orch.core.engine import ENGINE, Details, Engine, Observation
 from bot_orch.core.events import (
     MODEL,
@@ -455,22 +455,6 @@ class Orchestrator:
     def encoded(self, task: Task) -> Task:
         """The task with its text replaced by the encoder's features, as :meth:`decide` uses and the log stores it."""
         return encode(task, self._engine_for(task).settings)
-
-    def kind_of(self, task: Task) -> int | None:
-        """The kind of task, a number from 0, that features and text put ``task`` into.
-
-        Kinds are found from the outcomes so far (:mod:`bot_orch.core.context`), and numbers change when they are found
-        anew. None without features or text, with a policy that reads none, and before sixteen outcomes.
-
-        Examples
-        --------
-        >>> Orchestrator(["fast", "careful"], seed=1).kind_of(Task(text="hello")) is None
-        True
-        """
-        engine, _, observed = self._observed(task)
-        if observed.context is None:
-            return None
-        return kind_of(engine.policy, self._parts_of(engine)["policy"], observed.context)
 
     def certificate(self) -> Certificate | None:
         """The current certificate of the guarantee; None without one.

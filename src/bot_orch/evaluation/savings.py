@@ -59,12 +59,6 @@ class ServedRequests:
     def __len__(self) -> int:
         return len(self.logged)
 
-    def only(self, rows: Bools) -> ServedRequests:
-        """Those that ``rows`` selects, (n,)."""
-        served, first = ({name: each[rows] for name, each in values.items()} for values in (self.served, self.first))
-        ids = tuple(one for one, kept in zip(self.ids, rows.tolist(), strict=True) if kept)
-        return ServedRequests(self.agents, _rows(self.logged, rows), served, first, ids)
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from bot_orch.core.events import RESTARTED, AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, Noted, TaskEnded
 from bot_orch.log.log import Row
-from bot_orch.service.dashboard.prompts import found_kind
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round, why_view
 from bot_orch.service.routing.steps import steps_in
@@ -38,7 +37,7 @@ async def decision_page(request: Request) -> Reply:
         lambda_=number(event.lambda_, 2),
         at=f"{moment(row.time_us, runtime.writer.now_us())} UTC",
         task=event.task.id or "–",
-        kind=_kind(event.task.kind, found_kind(runtime.ledger.router, event.given())),
+        kind=_kind(event.task.kind),
         state_seq=event.state_seq,
         terms=terms_table(why, event.agent),
         steps=_steps([each for _, each in told]),
@@ -49,11 +48,9 @@ async def decision_page(request: Request) -> Reply:
     return document("Decision", body, here="/decisions", caller=request.caller)
 
 
-def _kind(kind: str, found: int | None) -> Safe | str:
-    """A link to the dashboard filtered by this kind; without one, the kind that the router found."""
-    if kind:
-        return html('<a href="{href}">{kind}</a>', href=link("/", {"kind": kind}), kind=kind)
-    return "–" if found is None else f"Kind {found} of those that the router found"
+def _kind(kind: str) -> Safe | str:
+    """A link to the dashboard filtered by this kind."""
+    return html('<a href="{href}">{kind}</a>', href=link("/", {"kind": kind}), kind=kind) if kind else "–"
 
 
 def _steps(events: Sequence[Event]) -> Safe:

@@ -23,7 +23,7 @@ from bot_orch.service.dashboard.kinds import kind_counts, kinds_part
 from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
-from bot_orch.service.dashboard.savings import SavingsCards
+from bot_orch.service.dashboard.savings import SavingsCard
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
@@ -76,7 +76,7 @@ def dashboard_pages(site: Site) -> list[BaseRoute]:
 class _Dashboard:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._reader, self._savings = TimelineReader(runtime), SavingsCards(runtime)
+        self._reader, self._savings = TimelineReader(runtime), SavingsCard(runtime)
 
     async def index(self, request: Request) -> Reply:
         """``GET /``."""
@@ -142,15 +142,13 @@ class _Dashboard:
             view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
             agents = agent_rows(self.runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
-            savings, prompts = await self._savings.parts()
             parts = {
                 "tiles": tiles_part(self.runtime, reader, view, timeline=timeline),
                 "kinds": kinds_part(kinds, query),
                 "agents": agents_part(agents, request.query.get("sort", "")),
                 "recent": decisions_part(newest, timeline.agents, now_us),
                 "alarms": alarms_part(self.runtime, timeline, agents, now_us),
-                "savings": savings,
-                "prompts": prompts,
+                "savings": await self._savings.part(),
                 "judges": judges_part(self.runtime, timeline.judgements if timeline.partial else None),
             }
             return _Look(parts, charts, agents, kinds=kinds, timeline=timeline)

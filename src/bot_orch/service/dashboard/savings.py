@@ -1,4 +1,4 @@
-"""Cards that are estimated from the newest events: savings against the baseline, and kinds of prompts."""
+"""The card of savings against the baseline, estimated from the newest events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from bot_orch.core.state import CapturedState
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.rounds import LoggedRounds, collect
 from bot_orch.evaluation.savings import ServedRequests, compare, observed, served_requests
-from bot_orch.service.dashboard.prompts import prompt_kinds, prompts_part
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html
 
@@ -21,41 +20,37 @@ _CARD = (
 )
 
 
-class SavingsCards:
-    """Estimates savings and reads kinds of prompts when somebody looks, at most once a minute."""
+class SavingsCard:
+    """Estimates savings when somebody looks, at most once a minute."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._cards, self._made_us = (Safe(""), Safe("")), -_FRESH_US
+        self._card, self._made_us = Safe(""), -_FRESH_US
 
-    async def parts(self) -> tuple[Safe, Safe]:
-        """Savings, empty without a baseline, and kinds of prompts, empty before any are found."""
-        now_us = self._runtime.writer.now_us()
-        if now_us - self._made_us >= _FRESH_US:
+    async def part(self) -> Safe:
+        """Savings; empty without a baseline."""
+        baseline, now_us = self._runtime.baseline, self._runtime.writer.now_us()
+        if baseline is not None and now_us - self._made_us >= _FRESH_US:
             self._made_us = now_us
             captured = self._runtime.ledger.router.capture()
-            self._cards = await asyncio.to_thread(self._estimated, self._runtime.baseline, captured)
-        return self._cards
+            self._card = await asyncio.to_thread(self._estimated, baseline, captured)
+        return self._card
 
-    def _estimated(self, baseline: str | None, captured: CapturedState) -> tuple[Safe, Safe]:
+    def _estimated(self, baseline: str, captured: CapturedState) -> Safe:
         router = Orchestrator.from_capture(captured)
         document = Orchestrator.from_settings(router.settings, router.members).to_json()
         try:
             rounds = collect(self._runtime.writer.log, newest=_NEWEST, settings=document)
         except InvalidInputError:  # no decision yet
-            return _nothing(baseline), Safe("")
-        requests = served_requests(rounds)
-        kinds = prompt_kinds(rounds, requests, router=router, baseline=baseline)
-        return _compared(rounds, requests, baseline), prompts_part(kinds, baseline)
+            return _nothing(baseline)
+        return _compared(rounds, served_requests(rounds), baseline)
 
 
-def _nothing(baseline: str | None) -> Safe:
-    return html(_CARD, what=f"against {baseline}", text="Nothing to compare yet.") if baseline else Safe("")
+def _nothing(baseline: str) -> Safe:
+    return html(_CARD, what=f"against {baseline}", text="Nothing to compare yet.")
 
 
-def _compared(rounds: LoggedRounds, requests: ServedRequests, baseline: str | None) -> Safe:
-    if baseline is None:
-        return Safe("")
+def _compared(rounds: LoggedRounds, requests: ServedRequests, baseline: str) -> Safe:
     paired = observed(rounds)
     if paired is None and baseline not in requests.agents:
         return _nothing(baseline)
