@@ -28,7 +28,7 @@ def recipe(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def play(heading, stand_ins=None, **names):
-        missing = {module for module in stand_ins or {} if find_spec(module.partition(".")[0]) is None}
+        missing = {module for module in stand_ins or {} if not installed(module.partition(".")[0])}
         for module in sorted(missing):
             parts = module.split(".")
             for number in range(1, len(parts) + 1):
@@ -91,6 +91,12 @@ def test_langgraph(recipe):
     learns(found["adapter"], lambda: app.invoke({"question": "2 + 2?"}))
 
 
+def installed(name):
+    """Whether a package is there; a folder of tests of the same name is none."""
+    found = find_spec(name)
+    return found is not None and found.origin is not None
+
+
 def openai_model(text):
     """A model of the SDK that says a text."""
     from agents import Model, ModelResponse, Usage
@@ -120,7 +126,7 @@ def test_openai_agents(recipe, monkeypatch):
             return SimpleNamespace(final_output=agent.model, context_wrapper=SimpleNamespace(usage=usage))
 
     stand_ins = {"agents": {"Agent": SimpleNamespace, "Runner": Runner}}
-    model = openai_model if find_spec("agents") else str
+    model = openai_model if installed("agents") else str
     found = recipe("OpenAI Agents SDK", stand_ins, small=model("5"), large=model("4"))
     rows = learns(found["adapter"], lambda: asyncio.run(found["run"]("2 + 2?")))
     assert {row["cost_usd"] for row in rows if row["agent"] == "small"} == {0.00014}
@@ -132,7 +138,7 @@ def test_pydantic_ai(recipe):
             return SimpleNamespace(output=model, usage=SimpleNamespace(input_tokens=50, output_tokens=1))
 
     model = str
-    if find_spec("pydantic_ai"):
+    if installed("pydantic_ai"):
         from pydantic_ai.messages import ModelResponse, TextPart
         from pydantic_ai.models.function import FunctionModel
 
@@ -156,7 +162,7 @@ def test_strands(recipe):
         metrics = SimpleNamespace(accumulated_usage={"inputTokens": 50, "outputTokens": 1})
 
     model = str
-    if find_spec("strands"):
+    if installed("strands"):
         from strands.models import Model
 
         class Fake(Model):

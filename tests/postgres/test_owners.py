@@ -223,6 +223,7 @@ def test_each_process_reads_its_own_file(begin, database):
     statuses = Counter(front.post("/v1/chat/completions", CHAT).status for _ in range(20))
     assert statuses == {200: 20}, "a front that lacks an agent lets the owner choose another"
     files[theirs] = config(database, more=", {{id: later, kind: simulated}}]")
+    until(lambda: owner.runtime.forwarder.directory.members)
     assert owner.post("/v1/admin/reload").status == 200, "it asks the other processes, too"
     assert [agent.id for agent in front.runtime.config.agents] == ["general", "later"]
     owner.stop()

@@ -56,8 +56,10 @@ class Capabilities:
     Examples
     --------
     >>> small = Capabilities(context_tokens=8000, vision=False)
-    >>> small.missing(Needs(tokens=500)), small.missing(Needs(tokens=9000)), small.missing(Needs("chat", only="a tool"))
-    (None, 'context length', 'a tool')
+    >>> small.missing(Needs(tokens=500)), small.missing(Needs(tokens=9000))
+    (None, 'context length')
+    >>> small.missing(Needs("responses", only="MCP"))
+    'MCP'
     """
 
     context_tokens: int | None = None
