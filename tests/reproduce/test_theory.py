@@ -25,7 +25,7 @@ from bot_orch.lab.paper.theory import (
     structure,
     temperature,
 )
-from bot_orch.lab.paper.theory.assemble import TheoremClaim, Verdict, judge, loglog_slope
+from bot_orch.lab.paper.theory.items import Claim, Verdict, loglog_slope
 from bot_orch.lab.paper.theory.regret import CASES
 from bot_orch.lab.paper.theory.weights import ExponentialWeights
 from bot_orch.numerics.choice import softmax
@@ -71,7 +71,7 @@ def test_the_page_counts_what_the_paper_states():
     assert "Of 2 statements" in answer and "1 hold, 1 hold with a correction, 0 fail" in answer, "temperatures are ours"
 
 
-def verdicts(claims: list[TheoremClaim]) -> list[Verdict]:
+def verdicts(claims: list[Claim]) -> list[Verdict]:
     return [claim.verdict for claim in claims]
 
 
@@ -113,8 +113,9 @@ def test_one_seed_is_enough_to_run(name):
     assert experiment.rows({unit.key: experiment.run(unit.params) for unit in units})
 
 
-def test_judge():
-    assert [judge(printed=True), judge(printed=False, mended=True), judge(printed=False)] == [HOLDS, CORRECTED, FAILS]
+def test_a_verdict_follows_from_two_tests():
+    tests = [{"printed": True}, {"printed": False, "mended": True}, {"printed": False}]
+    assert verdicts([Claim("item", "Why.", **each) for each in tests]) == [HOLDS, CORRECTED, FAILS]
 
 
 def test_slope_of_a_power():

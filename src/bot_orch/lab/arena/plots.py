@@ -117,8 +117,7 @@ def draw_set(results: Results, dataset: str, order: str) -> Any:
     left.set_yticks(y, shown)
     left.set_xlabel("normalised reward (dots: seeds; o ours, square peer, diamond baseline)")
     right.set_yticks(y, [""] * len(shown))
-    right.set_xlim(0, 1)
-    right.set_xlabel("share of tasks: favourite, second, third agent")
+    right.set(xlim=(0, 1), xlabel="share of tasks: favourite, second, third agent")
     for axis in (left, right):
         axis.grid(visible=False, axis="y")
         axis.set_ylim(-0.7, len(shown) - 0.3)
@@ -196,8 +195,7 @@ def draw_plane(results: Results, dataset: str, order: str) -> Any:
     costs = [cost for cost, _ in [*agents.values(), *points.values()]]
     if min(costs) > 0.0 and max(costs) > 10.0 * min(costs):
         axis.set_xscale("log")
-    axis.set_xlabel("dollars per task")
-    axis.set_ylabel("mean reward")
+    axis.set(xlabel="dollars per task", ylabel="mean reward")
     for text in figure.legend(loc="outside right center", fontsize=7).get_texts():
         text.set_parse_math(False)
     return figure

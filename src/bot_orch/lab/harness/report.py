@@ -205,8 +205,10 @@ def _draw_answer(groups: Mapping[str, Sequence[ResultRow]]) -> Any:
             z = max(-_FARTHEST, min(_FARTHEST, row.z or 0.0))
             axis.plot(z, at, "o" if row.inside else "X", markersize=5, color=color, markerfacecolor=face)
     axis.set_yticks([-line for line in range(len(shown))], list(shown))
-    axis.set_xlim(-_FARTHEST - 0.4, _FARTHEST + 0.4)
-    axis.set_xlabel("z score of our mean against the published one (8 and beyond at the edge)")
+    axis.set(
+        xlim=(-_FARTHEST - 0.4, _FARTHEST + 0.4),
+        xlabel="z score of our mean against the published one (8 and beyond at the edge)",
+    )
     axis.grid(visible=False, axis="y")
     return figure
 

@@ -153,8 +153,7 @@ def draw_noniid(results: Results) -> Any:
     axes[0, 0].set_title("(a) noniid-ps: latent rewards, variance changes at dotted lines")
     for k, density in enumerate(shifts["parts"]):
         axes[0, 1].stairs(density, EDGES, label=f"segment {k + 1}", linewidth=1.6, **_agent(k))
-    axes[0, 1].set_title("(b) noniid-ps: agent 1, segment by segment")
-    axes[0, 1].set_xlabel("latent reward")
+    axes[0, 1].set(title="(b) noniid-ps: agent 1, segment by segment", xlabel="latent reward")
     axes[0, 1].legend()
     drift, bridges = results["noniid-sd"], results["noniid-bb"]
     start = np.arange(len(drift["rolling"][0])) + WINDOW / 2
@@ -176,8 +175,7 @@ def _laws(axis: Any, histograms: list[list[float]], title: str) -> None:
         look = _agent(i)
         axis.stairs(density, EDGES, label=f"agent {i + 1}", linewidth=1.5, **look)
     axis.axvline(0.5, color="black", linestyle=":", linewidth=1)
-    axis.set_xlabel("latent reward")
-    axis.set_title(title)
+    axis.set(xlabel="latent reward", title=title)
 
 
 EXPERIMENT = Experiment(

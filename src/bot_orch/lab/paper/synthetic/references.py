@@ -106,8 +106,7 @@ def draw_references(results: Results, names: tuple[str, ...]) -> Any:
         axis.bar(x, shares, 0.19, color=COLORS[k], hatch=_HATCHES[k], edgecolor="black", label=name, linewidth=0.6)
     axis.axhline(1.0, color="black", linestyle=":", linewidth=1)
     axis.set_xticks(np.arange(len(environments)), environments)
-    axis.set_ylabel("regret of BOT-Orch / Random")
-    axis.set_ylim(0, 1.25)
+    axis.set(ylabel="regret of BOT-Orch / Random", ylim=(0, 1.25))
     axis.legend(ncol=4, title="reference", loc="upper left")
     return figure
 

@@ -301,8 +301,7 @@ def draw_lambda(results: Results) -> Any:
                 look = style(name)
                 axis.axhline(level, color=look["color"], linestyle=look["linestyle"], linewidth=1.3, label=name)
             axis.set_xticks(x, [f"{v:g}" for v in LAMBDAS], fontsize=7)
-            axis.set_xlabel("lambda")
-            axis.set_title(f"{environment}: {metric.replace('_', ' ')}")
+            axis.set(xlabel="lambda", title=f"{environment}: {metric.replace('_', ' ')}")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncol=5)
     return figure
 

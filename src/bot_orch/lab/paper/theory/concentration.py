@@ -10,15 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    log_axes,
-    panels,
-    theory_experiment,
-    view,
-)
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, log_axes, panels, theory_item, view
 from bot_orch.rng import generator
 from bot_orch.survival import Exponential, GammaFrailty, LogNormal, SurvivalModel, Weibull, survival_reward, tail_check
 
@@ -86,7 +78,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"excess": found, "tails": mean_tails, "epsilon": _EPSILON.tolist()}
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """The lemma, a step of its proof, and its consequence for averages."""
     worst = {kind: max(max(p["excess"][kind]) for p in results.values()) for kind in (*_AVERAGES, "moment")}
     s, gap, top = np.linspace(-8.0, 8.0, 321), 0.0, 0.0
@@ -94,36 +86,39 @@ def claims(results: Results) -> list[TheoremClaim]:
         gap = max(gap, float(np.max(np.abs(curvature(s, m) - 0.25 / np.cosh(s / 2.0) ** 2))))
         top = max(top, float(curvature(s, m).max()))
     return [
-        TheoremClaim(
+        Claim(
             "concentration lemma",
-            judge(printed=worst["single"] <= 0.0 and worst["moment"] <= 1e-12),
             f"For no survival model does a tail exceed 2 exp(-2 e^2) (largest excess {worst['single']:.3f}), and "
             f"log E exp(s (R - E R)) never exceeds s^2/8. For a single reward the bound says little: it is above 1 "
             "for e below 0.589.",
+            printed=worst["single"] <= 0.0 and worst["moment"] <= 1e-12,
         ),
-        TheoremClaim(
+        Claim(
             "a step of its proof",
-            judge(printed=gap <= 1e-9, mended=top <= 0.25 + 1e-12),
             f"psi''(s) = 1/(4 cosh^2(s/2)) is right for mean 1/2 only (off by up to {gap:.3f} elsewhere), but psi'' is "
             f"at most {top:.2f} for every mean, which is all the proof needs.",
+            printed=gap <= 1e-9,
+            mended=top <= 0.25 + 1e-12,
         ),
-        TheoremClaim(
+        Claim(
             f"averages of {_AVERAGED} rewards",
-            judge(printed=worst["shared"] <= 0.0, mended=worst["independent"] <= 0.0),
             f"Rewards of one task share its frailty; their average exceeds 2 exp(-2 n e^2) by up to "
             f"{worst['shared']:.3f} beyond chance. With their own frailties it does not ({worst['independent']:.3f}).",
+            printed=worst["shared"] <= 0.0,
+            mended=worst["independent"] <= 0.0,
         ),
-        TheoremClaim(
+        Claim(
             "the lemma with T from S^theta",
-            judge(printed=worst["frail single"] <= 0.0),
             f"The text draws T from S^theta, the listings from S. With S^theta too no tail exceeds the bound (largest "
             f"excess {worst['frail single']:.3f}); S(T)^theta is then uniform whatever theta is.",
+            printed=worst["frail single"] <= 0.0,
         ),
-        TheoremClaim(
+        Claim(
             f"averages of {_AVERAGED} rewards with T from S^theta",
-            judge(printed=worst["frail shared"] <= 0.0, mended=worst["independent"] <= 0.0),
             f"Frailty is then felt through censoring alone, and a shared one moves the average of {_AVERAGED} rewards "
             f"by as much as the bound allows plus {worst['frail shared']:.3f} (above 0 breaks it).",
+            printed=worst["frail shared"] <= 0.0,
+            mended=worst["independent"] <= 0.0,
         ),
     ]
 
@@ -159,29 +154,25 @@ def draw_concentration(results: Results) -> Any:
             axis.plot(e[shown], tail[shown], label=name, **series(index))
         axis.plot(e, 2.0 * np.exp(-2.0 * e**2), color="black", linestyle=":", label="2 exp(-2 e^2)")
         log_axes(axis, x=False)
-        axis.set_ylim(1e-4, 3.0)
-        axis.set_xlabel("deviation e" if kind == "single" else "sqrt(n) times deviation, e")
-        axis.set_title(title)
+        axis.set(
+            ylim=(1e-4, 3.0), xlabel="deviation e" if kind == "single" else "sqrt(n) times deviation, e", title=title
+        )
     axes[0].set_ylabel("P(|R - E R| > e)")
     axes[0].legend(loc="lower left")
     return figure
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-concentration",
     title="Lemma: concentration of the survival reward",
     about="R = delta S(T)^theta is said to satisfy P(|R - E R| &gt; e) &le; 2 exp(-2 e^2). Three survival models with "
     "gamma frailty and censoring, and the extreme case of a reward that is 0 or 1.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
+    steps=Steps(units, run, claims, measures, draw_concentration),
     tables=[
-        view("Largest excess of a tail over the bound: one reward", "excess_single", "theory-concentration"),
-        view("... average of 25 with their own frailties", "excess_independent", "theory-concentration"),
-        view("... average of 25 with one frailty", "excess_shared", "theory-concentration"),
+        view("Largest excess of a tail over the bound: one reward", "excess_single"),
+        view("... average of 25 with their own frailties", "excess_independent"),
+        view("... average of 25 with one frailty", "excess_shared"),
     ],
-    draw=draw_concentration,
     caption="Empirical tails and the bound. For averages of n the deviation is multiplied by sqrt(n), so that one "
     "bound serves all panels.",
     order=43,

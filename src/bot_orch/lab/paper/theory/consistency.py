@@ -13,16 +13,7 @@ from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    log_axes,
-    loglog_slope,
-    panels,
-    theory_experiment,
-    view,
-)
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, log_axes, loglog_slope, panels, theory_item, view
 from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys, generator
 
@@ -161,65 +152,66 @@ _VANISHES = -0.35
 _AGREE = 0.05
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """The item for the mean it defines, for the estimates the algorithms keep, and for bandit feedback."""
     return [_mean(results), _algorithm_1(results), _algorithm_2(results), _bandit(results)]
 
 
-def _mean(results: Results) -> TheoremClaim:
+def _mean(results: Results) -> Claim:
     iid, history = results["iid"], results["history"]
     rate = loglog_slope(iid["horizons"], iid["mean_error"])
     tracking = loglog_slope(history["horizons"], history["tracking_error"])
     swing = max(history["mean"]) - min(history["mean"])
-    return TheoremClaim(
+    return Claim(
         "item 5, empirical mean",
-        judge(printed=rate.high < _VANISHES and tracking.high < _VANISHES),
         f"Full information: the largest error over agents falls with slope {rate}, to "
         f"{np.mean(iid['mean_error'][-1]):.4f} at t = {iid['horizons'][-1]:,}. With rewards that depend on their "
         f"history the distance to the averaged conditional mean falls with slope {tracking}, while the mean itself "
         f"goes on swinging over a range of {swing:.2f}: it tracks, it need not converge.",
+        printed=rate.high < _VANISHES and tracking.high < _VANISHES,
     )
 
 
-def _algorithm_1(results: Results) -> TheoremClaim:
+def _algorithm_1(results: Results) -> Claim:
     iid = results["iid"]
     slope = loglog_slope(iid["horizons"], iid["ema_error"])
     spread, formula = float(np.mean(iid["ema_spread"])), ema_spread(float(MEANS[-1]))
     constant = " as the formula says" if abs(spread / formula - 1.0) < _AGREE else ", unlike the formula"
-    return TheoremClaim(
+    return Claim(
         "the estimate of Algorithm 1",
-        judge(printed=slope.high < _VANISHES),
         f"A moving average with alpha = {ALPHA:g} does not converge: slope {slope}. Its standard deviation stays at "
         f"{spread:.4f}{constant}, sigma sqrt((1 - alpha)/(1 + alpha)) = {formula:.4f}.",
+        printed=slope.high < _VANISHES,
     )
 
 
-def _algorithm_2(results: Results) -> TheoremClaim:
+def _algorithm_2(results: Results) -> Claim:
     level = float(np.mean(results["iid"]["alg2_level"]))
     told = history_factor() * float(MEANS[-1])
-    return TheoremClaim(
+    return Claim(
         "the estimate of Algorithm 2",
-        judge(printed=abs(level / MEANS[-1] - 1.0) < _AGREE),
         f"With f = {BETA:g} times the mean of past rewards it settles around {level:.3f} for a true mean of "
         f"{MEANS[-1]:g}: biased by the factor 1 + beta/(1 - alpha) = {history_factor():g} (predicted {told:.3f}).",
+        printed=abs(level / MEANS[-1] - 1.0) < _AGREE,
     )
 
 
-def _bandit(results: Results) -> TheoremClaim:
+def _bandit(results: Results) -> Claim:
     ucb, greedy = results["bandit/ucb1"], results["bandit/greedy"]
     rate, stuck = (loglog_slope(p["horizons"], p["error"]) for p in (ucb, greedy))
     first, last = ucb["bias"][0], ucb["bias"][-1]
     reach = 2.0 / math.sqrt(ucb["seeds"])
     negative = all(mean + reach * std < 0.0 for mean, std in first)
     sign = "biased downwards" if negative else "not clearly biased"
-    return TheoremClaim(
+    return Claim(
         "empirical mean of the chosen agent, bandit feedback",
-        judge(printed=rate.high < 0.0 and stuck.high < -0.1, mended=rate.high < 0.0),
         f"The item takes every reward as seen. When only the chosen agent's is, the mean under UCB1 is {sign} at first "
         f"({_told(first)} at t = {ucb['horizons'][0]}, {_told(last)} at {ucb['horizons'][-1]:,}) and its error "
         f"vanishes, slowly, because every agent keeps being asked (slope {rate}). Under a greedy rule it does not "
         f"(slope {stuck}): an agent dropped after bad luck is never measured again. "
         "Add: every agent is chosen infinitely often.",
+        printed=rate.high < 0.0 and stuck.high < -0.1,
+        mended=rate.high < 0.0,
     )
 
 
@@ -249,9 +241,7 @@ def _errors(axis: Any, results: Results) -> None:
     t = np.array(iid["horizons"], dtype=float)
     axis.plot(t, 0.9 / np.sqrt(t), color="black", linestyle=":", label="t^-1/2")
     log_axes(axis)
-    axis.set_xlabel("rounds")
-    axis.set_ylabel("largest error over agents")
-    axis.set_title("Full information")
+    axis.set(xlabel="rounds", ylabel="largest error over agents", title="Full information")
     axis.legend(fontsize=7)
 
 
@@ -263,9 +253,7 @@ def _paths(axis: Any, results: Results) -> None:
         axis.plot(5 * np.arange(len(path)) + 1, path, color=color, linestyle=line, linewidth=width, label=label)
     axis.axhspan(truth - spread, truth + spread, color="#1a4fa0", alpha=0.15, linewidth=0)
     axis.axhline(truth * history_factor(), color="#c62828", linestyle=":", linewidth=1)
-    axis.set_ylim(0.0, 1.4)
-    axis.set_xlabel("rounds")
-    axis.set_title(f"One agent, true mean {truth:g}")
+    axis.set(ylim=(0.0, 1.4), xlabel="rounds", title=f"One agent, true mean {truth:g}")
     axis.legend(fontsize=7, loc="lower right")
 
 
@@ -276,26 +264,20 @@ def _bias(axis: Any, results: Results) -> None:
         axis.plot(payload["horizons"], np.array(payload["bias"])[:, i, 0], label=label, **series(index))
     axis.axhline(0.0, color="black", linewidth=0.8)
     log_axes(axis, y=False)
-    axis.set_xlabel("rounds")
-    axis.set_ylabel("mean of the chosen - true mean")
-    axis.set_title("Bandit feedback: bias")
+    axis.set(xlabel="rounds", ylabel="mean of the chosen - true mean", title="Bandit feedback: bias")
     axis.legend(fontsize=7)
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-consistency",
     title="Theorem, item 5: consistency of the estimates",
     about="The empirical mean of all rewards is said to converge to the averaged conditional mean, for all agents at "
     "once. The algorithms use the same symbol for a moving average, and see only the chosen agent.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
+    steps=Steps(units, run, claims, measures, draw_consistency),
     tables=[
-        view("Largest error over agents at the last round", "error", "theory-consistency", digits=4),
-        view("Level of the estimate of a mean of 0.6, second half of the run", "level", "theory-consistency"),
+        view("Largest error over agents at the last round", "error", digits=4),
+        view("Level of the estimate of a mean of 0.6, second half of the run", "level"),
     ],
-    draw=draw_consistency,
     caption="Left: largest error over agents. Middle: one path per estimate; band: sigma sqrt((1-alpha)/(1+alpha)), "
     "dotted: 1.5 times the mean. Right: bias of the mean of chosen rewards.",
     order=47,

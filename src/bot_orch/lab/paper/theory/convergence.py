@@ -11,15 +11,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    log_axes,
-    panels,
-    theory_experiment,
-    view,
-)
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, log_axes, panels, theory_item, view
 from bot_orch.numerics.choice import softmax
 from bot_orch.rng import generator
 
@@ -101,7 +93,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"horizons": params["horizons"], "phi": np.stack(paths, axis=1).tolist(), "limits": limits(CASE)}
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """Item 4: the limit it names, and the limit of its proof."""
     named = results["realised"]["limits"]
     mean = {kind: np.mean(p["phi"][-1], axis=0) for kind, p in results.items()}
@@ -113,22 +105,20 @@ def claims(results: Results) -> list[TheoremClaim]:
     )
     settled = max(float(np.std(p["phi"][-1], axis=0).max()) for p in results.values())
     return [
-        TheoremClaim(
+        Claim(
             "item 4",
-            judge(
-                printed=max(away["realised"], away["conditional"]) < _NEAR,
-                mended=near < _NEAR and settled < 2.0 * _NEAR,
-            ),
             f"It converges, but not to softmax(E r - lambda E w) = {_vector(printed)}. On realised utilities it "
             f"reaches {_vector(mean['realised'])}, and E softmax(R - lambda W) = {_vector(named['mean softmax'])}; on "
             f"means given the task {_vector(mean['conditional'])}, and E softmax(r(x) - lambda w(x)) = "
             f"{_vector(named['mean softmax, given the task'])}, as the appendix derives.",
+            printed=max(away["realised"], away["conditional"]) < _NEAR,
+            mended=near < _NEAR and settled < 2.0 * _NEAR,
         ),
-        TheoremClaim(
+        Claim(
             "recursion on running means",
-            judge(printed=away["running mean"] < _NEAR),
             f"The printed limit is reached by a recursion that averages before the softmax: "
             f"{_vector(mean['running mean'])}.",
+            printed=away["running mean"] < _NEAR,
         ),
     ]
 
@@ -167,24 +157,19 @@ def draw_convergence(results: Results) -> Any:
             away = np.abs(mean - np.array(limit)).max(axis=1)
             axis.plot(payload["horizons"], away, label=name, **series(index))
         log_axes(axis)
-        axis.set_xlabel("rounds")
-        axis.set_title(title)
+        axis.set(xlabel="rounds", title=title)
     axes[0].set_ylabel("largest distance of the mean phi to ...")
     axes[0].legend(loc="lower left")
     return figure
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-convergence",
     title="Theorem, item 4: convergence of the weights",
     about="phi moves a step of 1/(t+1) towards a softmax; it is said to converge to the softmax of the mean utilities. "
     "Three agents, two kinds of task, Bernoulli rewards, lambda = 3; all candidate limits are computed exactly.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
-    tables=[view(f"Weight of agent {i + 1} at the end", f"phi_{i}", "theory-convergence", digits=4) for i in range(3)],
-    draw=draw_convergence,
+    steps=Steps(units, run, claims, measures, draw_convergence),
+    tables=[view(f"Weight of agent {i + 1} at the end", f"phi_{i}", digits=4) for i in range(3)],
     caption="Distance of the mean weights to three candidate limits; a line that keeps falling has found its limit.",
     order=46,
 )

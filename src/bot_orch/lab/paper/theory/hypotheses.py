@@ -16,17 +16,8 @@ from bot_orch.lab.environments.triage import PAPER_SPLIT, episodes, load_triage,
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    log_axes,
-    loglog_slope,
-    panels,
-    theory_experiment,
-    view,
-)
 from bot_orch.lab.paper.theory.convergence import CASE, limits, recursion
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, log_axes, loglog_slope, panels, theory_item, view
 from bot_orch.lab.paper.theory.regret import CASES, exponential_weights
 from bot_orch.numerics.choice import softmax
 from bot_orch.numerics.estimators import EMA, MeanReward, NoHistory
@@ -60,7 +51,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return kinds[params["kind"]](params)
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """(A3), (A4), (A5) in Algorithm 1, (A5) at item 4, phi, and the two uses of Azuma's inequality."""
     return [
         _claim_frailty(results["frailty"]),
@@ -99,16 +90,17 @@ def _frailty(params: Mapping[str, Any]) -> Payload:  # noqa: ARG001  (nothing is
     return {"variance": variance, "moments": {f"{s:g}": [moment(s, end) for end in ends] for s in rates}}
 
 
-def _claim_frailty(payload: Payload) -> TheoremClaim:
+def _claim_frailty(payload: Payload) -> Claim:
     """Judge a moment as finite if a longer range adds nothing."""
     finite = {s: ends[2] < 1.01 * ends[1] for s, ends in payload["moments"].items()}
     told = ", ".join(f"s = {s}: {'finite' if known else 'grows without end'}" for s, known in finite.items())
-    return TheoremClaim(
+    return Claim(
         "A3",
-        judge(printed=all(finite.values()), mended=any(finite.values())),
         f"A gamma frailty of variance {payload['variance']:g} has E exp(s theta) for s below 1 / variance only "
         f"({told}). "
         "Near 0 they exist, and no proof uses more: R = delta S(T)^theta is bounded whatever theta is.",
+        printed=all(finite.values()),
+        mended=any(finite.values()),
     )
 
 
@@ -124,15 +116,15 @@ def _censoring(params: Mapping[str, Any]) -> Payload:
     return {"correlation": given, "completed": shown}
 
 
-def _claim_censoring(payload: Payload) -> TheoremClaim:
+def _claim_censoring(payload: Payload) -> Claim:
     values = np.array(payload["correlation"])
     z = float(values.mean() / (values.std(ddof=1) / math.sqrt(values.size)))
-    return TheoremClaim(
+    return Claim(
         "A4",
-        judge(printed=abs(z) < 3.0),
         f"In the synthetic environments a task has one deadline, drawn apart from its agents' times: their correlation "
         f"given task and frailty is {values.mean():+.4f} (z {z:+.1f}), with {np.mean(payload['completed']):.0%} of the "
         "tasks completed. Triage has no censoring. A caller who gives up on slow answers would break it.",
+        printed=abs(z) < 3.0,
     )
 
 
@@ -158,7 +150,7 @@ def _rate(params: Mapping[str, Any]) -> Payload:
     return {"rates": rates, "paths": paths}
 
 
-def _claim_rate(results: Results) -> TheoremClaim:
+def _claim_rate(results: Results) -> Claim:
     told, kept = [], []
     for condition in ("iid", "noniid"):
         rates = results[f"rate/{condition}"]["rates"]
@@ -170,12 +162,12 @@ def _claim_rate(results: Results) -> TheoremClaim:
             f"{condition}: net utility {decreasing.mean():.1f} instead of {constant.mean():.1f}, mean distance of the "
             f"propensity from 1/2 in the last {_LAST} rounds {away[1]:.2f} instead of {away[0]:.2f}"
         )
-    return TheoremClaim(
+    return Claim(
         "A5 in Algorithm 1",
-        judge(printed=all(kept)),
         "eta_t is a step size in item 1 and an inverse temperature in Algorithm 1. There eta_t = O(t^-1/2) flattens "
         f"the softmax towards the uniform policy. Triage, from the same eta_1 = 5: {'; '.join(told)}. "
         "The tables were not made under (A5).",
+        printed=all(kept),
     )
 
 
@@ -196,21 +188,20 @@ def _steps(params: Mapping[str, Any]) -> Payload:
     return {"exponents": found, "horizons": horizons.tolist()}
 
 
-def _claim_steps(payload: Payload) -> TheoremClaim:
+def _claim_steps(payload: Payload) -> Claim:
     """Sum of t^-2a is finite iff 2a > 1; the proof's ln M / eta_T = ln M T^a is O(sqrt T) iff a is at most 1/2."""
     parts, last = payload["exponents"], payload["horizons"][-1]
     both = [a for a in EXPONENTS if 2.0 * a > 1.0 and a <= 0.5]
     half, whole = parts["0.5"], parts["1"]
     slope = loglog_slope(payload["horizons"], whole["regret"])
-    return TheoremClaim(
+    return Claim(
         "A5 with item 4",
-        judge(
-            printed=bool(both), mended=half["squares"][-1] > half["squares"][0] + 1.0 and whole["squares"][-1] < 1.65
-        ),
         f"Item 1 needs eta_t of the order t^-1/2, item 4 a finite sum of squares; no exponent gives both. For t^-1/2 "
         f"the sum of squares is {half['squares'][-1]:.1f} at T = {last:,} and grows like ln T; for 1/t it is "
         f"{whole['squares'][-1]:.2f}, but the regret of item 1 on gaps then grows with slope {slope}. "
         "Two step sizes are needed, as the appendix writes (gamma_t).",
+        printed=bool(both),
+        mended=half["squares"][-1] > half["squares"][0] + 1.0 and whole["squares"][-1] < 1.65,
     )
 
 
@@ -224,18 +215,19 @@ def _phi(params: Mapping[str, Any]) -> Payload:
     return {"pi": pi.tolist(), "phi": phi.tolist(), "limit": limits(CASE)["mean softmax"]}
 
 
-def _claim_phi(payload: Payload) -> TheoremClaim:
+def _claim_phi(payload: Payload) -> Claim:
     pi, phi, limit = (np.array(payload[name]) for name in ("pi", "phi", "limit"))
     apart = 0.5 * float(np.abs(pi - phi).sum())
     best = int(np.argmax(CASE.chance @ (CASE.reward - CASE.lambda_ * CASE.alignment)))
     own = pi[best] > 1.0 - _NEAR and float(np.abs(phi - limit).max()) < _NEAR
-    return TheoremClaim(
+    return Claim(
         "phi_t := pi_t",
-        judge(printed=apart < _NEAR, mended=bool(own)),
         f"The theorem sets phi_t := pi_t, item 1 defines pi_t by exponential weights, item 4 phi_t by a recursion. On "
         f"one stream they end at {_vector(pi)} and {_vector(phi)}, {apart:.2f} apart in total variation: the first "
         "goes to the best fixed agent, the second to a mean of softmaxes. They are two procedures and need two "
         "names; the regret of item 1 says nothing of item 4's policy.",
+        printed=apart < _NEAR,
+        mended=bool(own),
     )
 
 
@@ -250,25 +242,25 @@ def _azuma(params: Mapping[str, Any]) -> Payload:
     return {"horizons": horizons.tolist(), "fixed": fixed.tolist(), "oracle": oracle.tolist()}
 
 
-def _claim_azuma(results: Results) -> list[TheoremClaim]:
+def _claim_azuma(results: Results) -> list[Claim]:
     p = results["azuma"]
     fixed, oracle = (loglog_slope(p["horizons"], p[name]) for name in ("fixed", "oracle"))
     ratio = {name: _over_azuma(p["horizons"], p[name]) for name in ("fixed", "oracle")}
     share = float(np.mean(p["oracle"][-1])) / p["horizons"][-1]
     return [
-        TheoremClaim(
+        Claim(
             "Azuma, one agent",
-            judge(printed=ratio["fixed"] <= 1.0),
             f"Realised and conditional utilities of any one agent differ by a martingale: the largest deviation over "
             f"agents is {ratio['fixed']:.2f} of Azuma's bound (slope {fixed}). Increments must be "
             "bounded, which Gaussian noise on W is not.",
+            printed=ratio["fixed"] <= 1.0,
         ),
-        TheoremClaim(
+        Claim(
             "Azuma, the oracle of the experiments",
-            judge(printed=ratio["oracle"] <= 1.0),
             f"The experiments count regret to max_i U_t(i) of realised utilities. That is not a martingale away from "
             f"max_i E[U_t(i) | x_t]: with six equal agents the difference is {share:.2f} T, slope {oracle}. A bound on "
             "the regret of the theorem is no bound on the regret of the tables.",
+            printed=ratio["oracle"] <= 1.0,
         ),
     ]
 
@@ -290,21 +282,19 @@ def draw_hypotheses(results: Results) -> Any:
     figure, axes = panels(2, 9.0, 3.0)
     for index, name in enumerate(RATES):
         axes[0].plot(results["rate/iid"]["paths"][name], label=name, **series(index, marker=""))
-    axes[0].set_xlabel("round (triage, i.i.d.)")
-    axes[0].set_ylabel("mean |propensity - 1/2|")
+    axes[0].set(xlabel="round (triage, i.i.d.)", ylabel="mean |propensity - 1/2|")
     axes[0].legend()
     steps = results["steps"]
     for index, a in enumerate(EXPONENTS):
         squares = steps["exponents"][f"{a:g}"]["squares"]
         axes[1].plot(steps["horizons"], squares, label=f"t^-{a:g}", **series(index))
     log_axes(axes[1], y=False)
-    axes[1].set_xlabel("rounds")
-    axes[1].set_ylabel("sum of squared steps")
+    axes[1].set(xlabel="rounds", ylabel="sum of squared steps")
     axes[1].legend()
     return figure
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-hypotheses",
     title="Hypotheses and definitions",
     about="(A3) asks for exponential moments of the frailty, (A4) for censoring that does not depend on the "
@@ -312,18 +302,12 @@ EXPERIMENT = theory_experiment(
     "(A5) says eta_t = O(t^-1/2); the symbol is a step size in items 1 and 4 and an inverse temperature in the "
     "algorithms. phi is defined twice. The proof of item 1 passes from realised to conditional utilities by Azuma's "
     "inequality.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
+    steps=Steps(units, run, claims, measures, draw_hypotheses),
     tables=[
-        view(
-            "Net utility of Algorithms 1 and 2 in triage, paper protocol", "net_utility", "theory-hypotheses", digits=1
-        ),
-        view("Distance of the propensity from 1/2, last ten rounds", "from_uniform", "theory-hypotheses"),
-        view("Sum of squared steps at the last round", "sum_of_squares", "theory-hypotheses", digits=2),
+        view("Net utility of Algorithms 1 and 2 in triage, paper protocol", "net_utility", digits=1),
+        view("Distance of the propensity from 1/2, last ten rounds", "from_uniform"),
+        view("Sum of squared steps at the last round", "sum_of_squares", digits=2),
     ],
-    draw=draw_hypotheses,
     caption="Left: distance of Algorithm 1's propensity from the uniform policy. Right: sums of squared steps t^-a; "
     "item 4 needs one that stays bounded, item 1 a = 1/2.",
     order=39,

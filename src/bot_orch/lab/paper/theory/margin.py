@@ -10,15 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    log_axes,
-    panels,
-    theory_experiment,
-    view,
-)
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, log_axes, panels, theory_item, view
 from bot_orch.rng import generator
 
 #: The margin of item 3 in units of sigma.
@@ -88,44 +80,47 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"misordered": shares, "margin": margin, "deficit": deficit, "exact": misordering(margin, deficit)}
 
 
-def margin_claims(results: Results) -> list[TheoremClaim]:
+def margin_claims(results: Results) -> list[Claim]:
     """Item 3 read literally, with its two unwritten hypotheses, and its proof."""
     beyond = {k: p for k, p in results.items() if abs(p["margin"]) >= THRESHOLD - 1e-9}
     given = {k: p for k, p in beyond.items() if p["margin"] > 0.0 and p["deficit"] <= 0.0}
     at = results[f"margin/{THRESHOLD:.3f}"]
     unequal = results["deficit/0.5"]
     limit = THRESHOLD + math.sqrt(2.0) * float(ndtri(0.25))
-    item = TheoremClaim(
+    item = Claim(
         "item 3",
-        judge(printed=_all_below(beyond), mended=_all_below(given)),
         f"With equal rewards and w_i below w_j the share misordered at the threshold is {_mean(at):.4f} "
         f"(exactly {at['exact']:.4f}), below 1/4. Read literally it fails twice: |Delta| admits the opposite sign, "
         f"where the share is {_mean(results['sign/-1']):.3f}, and rewards may differ: with r_j - r_i = 0.5 lambda "
         f"sigma it is {_mean(unequal):.3f} (1/4 is passed at {limit:.3f} lambda sigma). "
         "Add: w_i below w_j and r_i at least r_j.",
+        printed=_all_below(beyond),
+        mended=_all_below(given),
     )
-    proof = TheoremClaim(
+    proof = Claim(
         "its proof",
-        judge(printed=tail_bound(THRESHOLD) <= 0.25, mended=tail_bound(PROVEN) <= 0.25 + 1e-12),
         f"The tail bound gives {tail_bound(THRESHOLD):.3f} at sigma sqrt(2 ln 2), not 1/4; it reaches 1/4 at "
         f"2 sigma sqrt(ln 2) = {PROVEN:.3f} sigma. The exact probability proves the item.",
+        printed=tail_bound(THRESHOLD) <= 0.25,
+        mended=tail_bound(PROVEN) <= 0.25 + 1e-12,
     )
     return [item, proof]
 
 
-def lemma_claims(results: Results) -> list[TheoremClaim]:
+def lemma_claims(results: Results) -> list[Claim]:
     """The lemma as printed, and with the noise scaled like the margin."""
     printed = {k: p for k, p in results.items() if k.startswith("printed/")}
     scaled = {k: p for k, p in results.items() if k.startswith("scaled/")}
     told = ", ".join(f"{_mean(p):.3f} at lambda = {k.split('/')[1]}" for k, p in printed.items())
     level = float(np.mean([_mean(p) for p in scaled.values()]))
     return [
-        TheoremClaim(
+        Claim(
             "margin lemma",
-            judge(printed=_all_below(printed), mended=_all_below(scaled)),
             f"The lemma multiplies the margin by lambda but not the noise. At its threshold, "
             f"lambda (w_j - w_i) = sigma sqrt(2 ln 2), the share misordered is {told}; it promises at most 1/4. "
             f"Scaled together lambda cancels: {level:.3f} at every lambda.",
+            printed=_all_below(printed),
+            mended=_all_below(scaled),
         )
     ]
 
@@ -169,13 +164,11 @@ def draw_margin(results: Results) -> Any:
     axes[0].plot(x, [tail_bound(v) for v in x], color="#c62828", linestyle="--", label="the proof's tail bound")
     _dots(axes[0], results, "margin/", field="margin")
     axes[0].axvline(THRESHOLD, color="black", linestyle="-.", linewidth=0.9, label="threshold sqrt(2 ln 2)")
-    axes[0].set_xlabel("(w_j - w_i) / sigma")
-    axes[0].set_title("Equal rewards")
+    axes[0].set(xlabel="(w_j - w_i) / sigma", title="Equal rewards")
     d = np.linspace(-0.5, 2.0, 200)
     axes[1].plot(d, [misordering(THRESHOLD, v) for v in d], color="#1a4fa0", label="exact")
     _dots(axes[1], results, "deficit/", field="deficit")
-    axes[1].set_xlabel("(r_j - r_i) / (lambda sigma)")
-    axes[1].set_title("Unequal rewards, margin at the threshold")
+    axes[1].set(xlabel="(r_j - r_i) / (lambda sigma)", title="Unequal rewards, margin at the threshold")
     for axis in axes:
         axis.axhline(0.25, color="black", linestyle=":", label="1/4")
         axis.legend()
@@ -195,9 +188,7 @@ def draw_lemma(results: Results) -> Any:
     axis.axhline(0.25, color="black", linestyle=":", label="1/4, what the lemma promises")
     log_axes(axis, y=False)
     axis.set_xticks(LAMBDAS, [f"{v:g}" for v in LAMBDAS])
-    axis.set_ylim(0.0, 0.55)
-    axis.set_xlabel("lambda")
-    axis.set_ylabel("share misordered")
+    axis.set(ylim=(0.0, 0.55), xlabel="lambda", ylabel="share misordered")
     axis.legend(loc="lower right", fontsize=7)
     return figure
 
@@ -210,42 +201,30 @@ def _dots(axis: Any, results: Results, start: str, *, field: str) -> None:
     )
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-margin",
     title="Theorem, item 3: margin robustness",
     about="With Gaussian noise on the alignment costs and |w_j - w_i| &gt; sigma sqrt(2 ln 2), two agents are said to "
     "be misordered with probability below 1/4.",
-    units=margin_units,
-    run=run,
-    claims=margin_claims,
-    measures=margin_measures,
+    steps=Steps(margin_units, run, margin_claims, margin_measures, draw_margin),
     tables=[
         view(
-            "Share misordered",
-            "misordered",
-            "theory-margin",
-            digits=4,
-            note="margin/x: x sigma; deficit/x: r_j - r_i = x lambda sigma",
+            "Share misordered", "misordered", digits=4, note="margin/x: x sigma; deficit/x: r_j - r_i = x lambda sigma"
         ),
-        view("The same, exactly", "exact", "theory-margin", digits=4),
+        view("The same, exactly", "exact", digits=4),
     ],
-    draw=draw_margin,
     caption="Share of misordered draws against the margin (left) and against the reward the better aligned agent lacks "
     "(right).",
     order=44,
 )
 
-LEMMA = theory_experiment(
+LEMMA = theory_item(
     id="theory-margin-lemma",
     title="Lemma: margin robustness",
     about="The appendix states item 3 with the margin multiplied by lambda, Delta = lambda (w_j - w_i), and the noise "
     "not. printed: Delta = sigma sqrt(2 ln 2). scaled: w_j - w_i = sigma sqrt(2 ln 2).",
-    units=lemma_units,
-    run=run,
-    claims=lemma_claims,
-    measures=lemma_measures,
-    tables=[view("Share misordered at the threshold", "misordered", "theory-margin-lemma", digits=4)],
-    draw=draw_lemma,
+    steps=Steps(lemma_units, run, lemma_claims, lemma_measures, draw_lemma),
+    tables=[view("Share misordered at the threshold", "misordered", digits=4)],
     caption="Share of misordered draws at the lemma's threshold, by lambda.",
     order=45,
 )

@@ -14,14 +14,7 @@ from bot_orch.lab.environments.stream import GivenAlignment, Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import FeedbackMode, simulate
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    panels,
-    theory_experiment,
-    view,
-)
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, panels, theory_item, view
 from bot_orch.lab.paper.theory.weights import ExponentialWeights
 from bot_orch.numerics.schedules import Power
 from bot_orch.policies.base import Policy
@@ -72,7 +65,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     }
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """One claim per policy: every round as printed; the expected probability as the correction."""
     return [_claim(name, {gap: results[f"{name}/{gap:g}"] for gap in GAPS}) for name in POLICIES]
 
@@ -91,7 +84,7 @@ def measures(results: Results) -> list[Measurement]:
     return found
 
 
-def _claim(name: str, parts: Mapping[float, Payload]) -> TheoremClaim:
+def _claim(name: str, parts: Mapping[float, Payload]) -> Claim:
     rounds = {gap: float(np.mean(p["rounds_preferred"])) for gap, p in parts.items()}
     runs = {gap: float(np.mean(np.array(p["mean_probability"]) > 0.5)) for gap, p in parts.items()}
     mean = {gap: _mean_and_error(p["mean_probability"]) for gap, p in parts.items()}
@@ -100,10 +93,11 @@ def _claim(name: str, parts: Mapping[float, Payload]) -> TheoremClaim:
         f"mean {mean[gap][0]:.3f} ± {mean[gap][1]:.3f}"
         for gap in parts
     )
-    return TheoremClaim(
+    return Claim(
         f"preference by policy, {name}",
-        judge(printed=min(rounds.values()) == 1.0, mended=all(m > 0.5 + 2.0 * e for m, e in mean.values())),
         f"Equal rewards, one agent better aligned. It has the larger probability, {told}.",
+        printed=min(rounds.values()) == 1.0,
+        mended=all(m > 0.5 + 2.0 * e for m, e in mean.values()),
     )
 
 
@@ -119,29 +113,24 @@ def draw_preference(results: Results) -> Any:
         for index, name in enumerate(POLICIES):
             axis.plot(results[f"{name}/{gap:g}"]["path"], label=name, **series(index, marker=""))
         axis.axhline(0.5, color="black", linewidth=0.8)
-        axis.set_xlabel("round")
-        axis.set_title(f"better aligned by {gap:g}")
+        axis.set(xlabel="round", title=f"better aligned by {gap:g}")
     axes[0].set_ylabel("mean probability of the better aligned agent")
     axes[0].legend()
     return figure
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-preference",
     title="Preference by policies, not only by utilities",
     about="The abstract says that the method provably prefers, among agents with identical mean rewards, the better "
     "aligned one. Item 2 orders utilities; a policy orders agents by what it has seen, so the claim can hold in "
     "expectation only. Here the probabilities of the policies are compared: two agents with equal "
     "rewards, one better aligned by 0.05 or 0.2, lambda = 1, bounded noise on the alignment.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
+    steps=Steps(units, run, claims, measures, draw_preference),
     tables=[
-        view("Share of rounds in which the better aligned agent is preferred", "rounds_preferred", "theory-preference"),
-        view("Share of runs, on average over the rounds", "runs_preferred", "theory-preference"),
+        view("Share of rounds in which the better aligned agent is preferred", "rounds_preferred"),
+        view("Share of runs, on average over the rounds", "runs_preferred"),
     ],
-    draw=draw_preference,
     caption="Mean probability of the better aligned agent, over seeds.",
     order=49,
     source="Abstract",

@@ -13,15 +13,15 @@ from bot_orch.arrays import Floats
 from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.lab.paper.theory.assemble import (
+from bot_orch.lab.paper.theory.items import (
+    Claim,
     Measurement,
     Slope,
-    TheoremClaim,
-    judge,
+    Steps,
     log_axes,
     loglog_slope,
     panels,
-    theory_experiment,
+    theory_item,
     view,
 )
 from bot_orch.lab.paper.theory.weights import ExponentialWeights, ImportanceWeighted
@@ -256,7 +256,7 @@ ROOT, _SUBLINEAR = 0.65, 0.8
 _STOCHASTIC = ("coins", "gaps", "alternating")
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """Item 1 as printed, then the corrected statements."""
     return [_as_printed(results), _fixed(results), _decreasing(results), _bandit(results), _algorithm(results)]
 
@@ -298,75 +298,75 @@ def _share(results: Results, case: str, method: str, *, metric: str = "per_round
     return float(np.mean(values[-1])) / horizons[-1]
 
 
-def _as_printed(results: Results) -> TheoremClaim:
+def _as_printed(results: Results) -> Claim:
     printed = slope_of(results, "alternating", "printed")
     tuned = slope_of(results, "alternating", "constant")
     last = curve(results, "alternating", "printed")[0][-1]
-    return TheoremClaim(
+    return Claim(
         "best agent of every round",
-        judge(printed=grows_slower(results, "printed", ROOT), mended=grows_slower(results, "constant", ROOT)),
         f"Two agents, and the task decides at random which one fits: regret per round is "
         f"{_share(results, 'alternating', 'printed'):.3f} at T = {last:,}, slope {printed} with eta_t ~ t^-1/2 and "
         f"{tuned} with the tuned constant eta; square-root growth would be 0.5. Weights that do not see the task "
         "cannot follow it.",
+        printed=grows_slower(results, "printed", ROOT),
+        mended=grows_slower(results, "constant", ROOT),
     )
 
 
-def _fixed(results: Results) -> TheoremClaim:
+def _fixed(results: Results) -> Claim:
     ratio = worst_ratio(results, "constant")
     slope = slope_of(results, "coins", "constant", metric="static")
-    return TheoremClaim(
+    return Claim(
         "best fixed agent, constant eta",
-        judge(printed=ratio <= 1.0),
         f"The largest static regret over all streams, horizons and seeds is {ratio:.2f} of (b-a) sqrt(T ln M / 2); "
         f"slope on coins {slope}.",
+        printed=ratio <= 1.0,
     )
 
 
-def _decreasing(results: Results) -> TheoremClaim:
+def _decreasing(results: Results) -> Claim:
     printed, lazy = slope_of(results, "switch", "printed", metric="static"), worst_ratio(results, "lazy")
     share = _share(results, "switch", "printed", metric="static")
     iid = worst_ratio(results, "printed", _STOCHASTIC)
-    return TheoremClaim(
+    return Claim(
         "best fixed agent, eta_t ~ t^-1/2",
-        judge(printed=grows_slower(results, "printed", ROOT, metric="static"), mended=lazy <= 1.0),
         f"The printed update multiplies weights by exp(eta_t u_t), so early rounds weigh more for ever: after one "
         f"switch of the better agent its static regret is {share:.2f} T, slope {printed}; even on the random "
         f"streams it reaches {iid:.2f} of the corrected bound. With softmax(eta_t times the sum of utilities) the "
         f"largest regret is {lazy:.2f} of ln M / eta_T + (b-a)^2/8 sum eta_t; the proof's sum of eta_t^2 "
         "belongs to neither.",
+        printed=grows_slower(results, "printed", ROOT, metric="static"),
+        mended=lazy <= 1.0,
     )
 
 
-def _bandit(results: Results) -> TheoremClaim:
+def _bandit(results: Results) -> Claim:
     plain, weighted = slope_of(results, "gaps", "unweighted"), slope_of(results, "gaps", "importance-weighted")
     case, tuned = CASES["gaps"], slope_of(results, "gaps", "unweighted-constant")
     horizons, values = curve(results, "gaps", "importance-weighted")
     ratio = max(
         float(np.mean(v)) / bandit_bound(h, case.agents, case.width) for h, v in zip(horizons, values, strict=True)
     )
-    return TheoremClaim(
+    return Claim(
         "bandit feedback",
-        judge(
-            printed=grows_slower(results, "unweighted", _SUBLINEAR),
-            mended=grows_slower(results, "importance-weighted", _SUBLINEAR) and ratio <= 1.0,
-        ),
         f"Only the chosen agent's weight moves, so an agent that is chosen early stays: regret per round "
         f"{_share(results, 'gaps', 'unweighted'):.3f}, slope {plain} with eta_t ~ t^-1/2 (a constant eta tuned to the "
         f"horizon is slow enough to escape on this stream, slope {tuned}). With importance weights slope {weighted}, "
         f"at most {ratio:.2f} of (b-a) sqrt(2 T M ln M).",
+        printed=grows_slower(results, "unweighted", _SUBLINEAR),
+        mended=grows_slower(results, "importance-weighted", _SUBLINEAR) and ratio <= 1.0,
     )
 
 
-def _algorithm(results: Results) -> TheoremClaim:
+def _algorithm(results: Results) -> Claim:
     slope = slope_of(results, "gaps", "bot-orch")
-    return TheoremClaim(
+    return Claim(
         "Algorithm 1",
-        judge(printed=grows_slower(results, "bot-orch", _SUBLINEAR)),
         f"On gaps its slope is {slope}, regret per round {_share(results, 'gaps', 'bot-orch'):.3f}: a constant "
         f"temperature never stops exploring (see theory-temperature). Where the task decides it does well, because it "
         f"sees W_t before it chooses: {_share(results, 'alternating', 'bot-orch'):.4f} per round on the alternating "
         f"tasks against {_share(results, 'alternating', 'constant'):.3f} for the theorem's procedure.",
+        printed=grows_slower(results, "bot-orch", _SUBLINEAR),
     )
 
 
@@ -443,22 +443,18 @@ def _ceiling(axis: Any, results: Results, case: str, *, ceiling: Any, label: str
     axis.plot(horizons, [ceiling(h, c.agents, c.width) for h in horizons], color="black", linestyle=":", label=label)
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-regret",
     title="Theorem, item 1: sublinear regret",
     about="Exponential weights on u = R - lambda W, eta_t ~ t^-1/2, are said to have regret O(sqrt T) against the best "
     "agent of every round. Four streams: coins (nobody is better), gaps (one agent is better by 0.15 or more), "
     "alternating (the task decides at random which of two agents fits), switch (the fit changes once, after a quarter "
     "of the rounds). Full information is evaluated in closed form, bandit feedback by playing the policies.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
+    steps=Steps(units, run, claims, measures, draw_regret),
     tables=[
-        view("Static regret over (b-a) sqrt(T ln M / 2), longest horizon", "static_regret_over_bound", "theory-regret"),
-        view("Regret per round to the best of every round", "per_round_regret_per_round", "theory-regret", digits=4),
+        view("Static regret over (b-a) sqrt(T ln M / 2), longest horizon", "static_regret_over_bound"),
+        view("Regret per round to the best of every round", "per_round_regret_per_round", digits=4),
     ],
-    draw=draw_regret,
     caption="Regret against the horizon, mean and two standard errors over seeds, with the fitted log-log slope and "
     "its 95 % interval. Dotted: the bound.",
     order=40,

@@ -10,15 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    log_axes,
-    panels,
-    theory_experiment,
-    view,
-)
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, log_axes, panels, theory_item, view
 from bot_orch.rng import generator
 from bot_orch.transport.label_distance import label_distance
 
@@ -80,7 +72,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"ratio": worst, "preference_broken": preference, "by_scale": by_scale, "root": _root_example()}
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """Part (i), part (ii), and the root of a transport cost."""
     ratio = max(max(results[name]["ratio"]) for name in LIPSCHITZ)
     without = {name: max(results[name]["ratio"]) for name in COSTS if name not in LIPSCHITZ}
@@ -88,24 +80,25 @@ def claims(results: Results) -> list[TheoremClaim]:
     root = results["root W_2"]
     told = " and ".join(f"{value:.0f} for the {name} cost" for name, value in without.items())
     return [
-        TheoremClaim(
+        Claim(
             "proposition (i)",
-            judge(printed=ratio <= 1.0 + 1e-9),
             f"The largest |W_c(nu, mu) - W_c(nu', mu)| / (L W_1(nu, nu')) over random measures is {ratio:.3f}; "
             f"the cost need not be a metric. Without a Lipschitz cost (A1) the ratio reaches {told}.",
+            printed=ratio <= 1.0 + 1e-9,
         ),
-        TheoremClaim(
+        Claim(
             "proposition (ii)",
-            judge(printed=broken == 0.0),
             f"Preferences by utility and by transport cost disagree in {broken:.0%} of the pairs with equal rewards.",
+            printed=broken == 0.0,
         ),
-        TheoremClaim(
+        Claim(
             "read for W_2, the root of the cost",
-            judge(printed=max(root["root"]["printed"]) <= 1.0 + 1e-9, mended=max(root["ratio"]) <= 1.0 + 1e-9),
             f"Moving mass e away from the profile changes W_2 by sqrt(e) and W_1 by e: ratio "
             f"{max(root['root']['printed']):.0f} at e = {min(root['root']['mass']):g}, without bound as e goes to 0. "
             f"The triangle inequality holds instead: |W_2(nu, mu) - W_2(nu', mu)| is at most {max(root['ratio']):.3f} "
             "of W_2(nu, nu').",
+            printed=max(root["root"]["printed"]) <= 1.0 + 1e-9,
+            mended=max(root["ratio"]) <= 1.0 + 1e-9,
         ),
     ]
 
@@ -160,16 +153,17 @@ def draw_stability(results: Results) -> Any:
         label = name if name in LIPSCHITZ else f"{name} (no L)"
         line = "-" if name in LIPSCHITZ else "--"
         axes[0].plot(moved, ratio, label=label, **series(index, linestyle=line))
-    axes[0].set_xlabel("size of the move from nu to nu'")
-    axes[0].set_ylabel("largest |W_c - W_c'| / (L W_1)")
-    axes[0].set_title("Costs with and without (A1)")
+    axes[0].set(
+        xlabel="size of the move from nu to nu'",
+        ylabel="largest |W_c - W_c'| / (L W_1)",
+        title="Costs with and without (A1)",
+    )
     root = results["root W_2"]["root"]
     axes[1].plot(
         root["mass"], root["printed"], color="#c62828", linestyle="--", marker="s", label="|W_2 - W_2'| / (L W_1)"
     )
     axes[1].axhline(max(results["root W_2"]["ratio"]), color="#1a4fa0", label="largest |W_2 - W_2'| / W_2(nu, nu')")
-    axes[1].set_xlabel("mass moved, e")
-    axes[1].set_title("The root W_2 is not Lipschitz in W_1")
+    axes[1].set(xlabel="mass moved, e", title="The root W_2 is not Lipschitz in W_1")
     for axis in axes:
         axis.axhline(1.0, color="black", linestyle=":", label="bound")
         log_axes(axis)
@@ -177,18 +171,14 @@ def draw_stability(results: Results) -> Any:
     return figure
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-stability",
     title="Proposition: stability under a moving reference",
     about="The alignment cost is said to move by at most L W_1(nu, nu') when the reference moves from nu to nu'. "
     "Clouds of ten points in the unit square, exact transport, references moved by 0.001 to 1; three costs that "
     "are Lipschitz and two that are not, and the root W_2.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
-    tables=[view("Largest change over L W_1(nu, nu'); for W_2 over W_2(nu, nu')", "ratio", "theory-stability")],
-    draw=draw_stability,
+    steps=Steps(units, run, claims, measures, draw_stability),
+    tables=[view("Largest change over L W_1(nu, nu'); for W_2 over W_2(nu, nu')", "ratio")],
     caption="Change of the alignment cost over its bound. Dotted: the bound. Left: random references; right: mass e of "
     "the reference moved away from the profile.",
     order=42,

@@ -9,14 +9,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.lab.paper.theory.assemble import (
-    Measurement,
-    TheoremClaim,
-    judge,
-    panels,
-    theory_experiment,
-    view,
-)
+from bot_orch.lab.paper.theory.items import Claim, Measurement, Steps, panels, theory_item, view
 from bot_orch.rng import generator
 
 _STEP = 1.0 / 1024.0  # numbers on this grid multiply and subtract without rounding, so every comparison is exact
@@ -50,19 +43,19 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"strict_broken": strict, "equivalence_broken": equivalence, "points": points}
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """Item 2, the statement and its equivalence form."""
     equal, other, zero = (results[name] for name in ("equal-rewards", "unequal-rewards", "lambda-0"))
     broken = max(*equal["strict_broken"], *equal["equivalence_broken"])
     return [
-        TheoremClaim(
+        Claim(
             "item 2",
-            judge(printed=broken == 0.0),
             f"With equal rewards and lambda above 0 the strict inequality is broken in "
             f"{max(equal['strict_broken']):.0%} and the equivalence in {max(equal['equivalence_broken']):.0%} of the "
             "instances (exact arithmetic). Both hypotheses are needed: with independent rewards the better aligned "
             f"agent is not ahead in {np.mean(other['strict_broken']):.1%}, with lambda = 0 in "
             f"{np.mean(zero['strict_broken']):.0%}.",
+            printed=broken == 0.0,
         )
     ]
 
@@ -89,29 +82,22 @@ def draw_structure(results: Results) -> Any:
         axis.scatter(x[wrong], y[wrong], s=22, color="#c62828", marker="x", label="better aligned, not ahead")
         axis.axhline(0.0, color="black", linewidth=0.7)
         axis.axvline(0.0, color="black", linewidth=0.7)
-        axis.set_xlim(-6, 6)
-        axis.set_ylim(-6, 6)
-        axis.set_xlabel("lambda (w_j - w_i)")
-        axis.set_title(title)
+        axis.set(xlim=(-6, 6), ylim=(-6, 6), xlabel="lambda (w_j - w_i)", title=title)
     axes[0].set_ylabel("utility of i - utility of j")
     axes[1].legend(loc="upper left")
     return figure
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-structure",
     title="Theorem, item 2: structural optimality",
     about="With equal expected rewards the agent with the smaller alignment cost is said to have the larger utility. "
     "Random instances on a grid on which floating-point arithmetic is exact, a tenth of them ties.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
+    steps=Steps(units, run, claims, measures, draw_structure),
     tables=[
-        view("Share of instances that break the strict inequality", "strict_broken", "theory-structure"),
-        view("Share of instances that break the equivalence", "equivalence_broken", "theory-structure"),
+        view("Share of instances that break the strict inequality", "strict_broken"),
+        view("Share of instances that break the equivalence", "equivalence_broken"),
     ],
-    draw=draw_structure,
     caption="Difference of utilities against lambda times the difference of alignment costs.",
     order=41,
 )

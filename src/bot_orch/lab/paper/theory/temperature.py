@@ -13,15 +13,15 @@ from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import series
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.lab.paper.theory.assemble import (
+from bot_orch.lab.paper.theory.items import (
+    Claim,
     Measurement,
     Slope,
-    TheoremClaim,
-    judge,
+    Steps,
     log_axes,
     loglog_slope,
     panels,
-    theory_experiment,
+    theory_item,
     view,
 )
 from bot_orch.numerics.choice import UNSEEN, argmax_ties, best_of_family
@@ -107,7 +107,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"horizons": horizons, "regret": [[float(v) for v in regret[h - 1]] for h in horizons]}
 
 
-def claims(results: Results) -> list[TheoremClaim]:
+def claims(results: Results) -> list[Claim]:
     """Whether softmax over a moving average beats UCB1, and what corrects it."""
     ours, rival = _means(results, _PRINTED), _means(results, _RIVAL)
     horizons = [h for h in HORIZONS if h in ours] or [max(ours)]
@@ -121,14 +121,15 @@ def claims(results: Results) -> list[TheoremClaim]:
     locked = "eta = 5 (1 + ln t), mean"
     spread = float(np.std(results[locked]["regret"][-1]))
     return [
-        TheoremClaim(
+        Claim(
             "a softmax over estimates beats UCB1",
-            judge(printed=all(ahead.values()), mended=bool(winners)),
             f"Regret of the constant temperature and of UCB1: {told} rounds; slope over the second half of the grid "
             f"{_late_slope(results, _PRINTED)} against {_late_slope(results, _RIVAL)}. A comparison over 200 rounds "
             f"flatters it. At {last:,} rounds: {rest}. Ahead of UCB1 at every horizon and best at the last: {best}. "
             f"Cooling too fast is no cure: {locked} spreads by {spread:.0f} over seeds, because some stay with a worse "
             "agent.",
+            printed=all(ahead.values()),
+            mended=bool(winners),
         )
     ]
 
@@ -164,23 +165,18 @@ def draw_temperature(results: Results) -> Any:
         axis.plot(p["horizons"], mean, label=name, **series(index))
     axis.axvline(200, color="black", linestyle=":", linewidth=0.9)
     log_axes(axis)
-    axis.set_xlabel("rounds (dotted: the paper's 200)")
-    axis.set_ylabel("regret")
+    axis.set(xlabel="rounds (dotted: the paper's 200)", ylabel="regret")
     axis.legend()
     return figure
 
 
-EXPERIMENT = theory_experiment(
+EXPERIMENT = theory_item(
     id="theory-temperature",
     title="The price of a constant temperature",
     about="Six agents with Bernoulli rewards of mean 0.3 to 0.8, no alignment, bandit feedback. The paper compares "
     "over 200 rounds; here the same policies go on.",
-    units=units,
-    run=run,
-    claims=claims,
-    measures=measures,
-    tables=[view(f"Regret after {h:,} rounds", f"regret_{h}", "theory-temperature", digits=1) for h in HORIZONS],
-    draw=draw_temperature,
+    steps=Steps(units, run, claims, measures, draw_temperature),
+    tables=[view(f"Regret after {h:,} rounds", f"regret_{h}", digits=1) for h in HORIZONS],
     caption="Regret against rounds, mean over seeds. A straight line of slope one is linear regret.",
     order=48,
 )

@@ -71,8 +71,7 @@ def draw_learning_curves(results: Results, protocol: str) -> Any:
     for row, condition in enumerate(CONDITIONS):
         axis = axes[row, 2]
         _lines(axis, results, protocol, condition=condition, curve="escalation")
-        axis.set_title(f"{_NAMES[condition]}: escalation, window {WINDOW}")
-        axis.set_ylim(-0.03, 1.03)
+        axis.set(title=f"{_NAMES[condition]}: escalation, window {WINDOW}", ylim=(-0.03, 1.03))
     axes[0, 0].legend()
     return figure
 
@@ -89,8 +88,7 @@ def draw_escalation(results: Results, protocol: str) -> Any:
             label = metric.removeprefix("escalation_rate_").replace("_", " ")
             axis.bar(x, mean, 0.36, yerr=spread, color=color, hatch=hatch, edgecolor="black", label=label, capsize=2)
         axis.set_xticks(np.arange(len(PAPER_METHODS)), PAPER_METHODS)
-        axis.set_title(_NAMES[condition])
-        axis.set_ylim(0, 1.1)
+        axis.set(title=_NAMES[condition], ylim=(0, 1.1))
     axes[0, 0].set_ylabel("share routed to the human")
     axes[0, 0].legend(loc="upper left")
     return figure
@@ -104,8 +102,7 @@ def draw_trajectories(results: Results, protocol: str) -> Any:
         mean, spread = np.array(curve["mean"]), np.array(curve["std"])
         band(axis, np.arange(1, len(mean) + 1), mean, spread=spread, method=name)
         axis.axvline(_SHIFT_ROUND, color="black", linestyle=":", linewidth=1)
-        axis.set_title(name)
-        axis.set_ylim(-0.03, 1.03)
+        axis.set(title=name, ylim=(-0.03, 1.03))
     for axis in axes[1]:
         axis.set_xlabel("round (dotted: shift begins)")
     return figure

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,18 +32,10 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TheoremClaim:
-    """A statement, the verdict on it, and one sentence with the numbers that decided it."""
+class Claim:
+    """A statement, one sentence with the numbers that decided it, and the two tests that give its verdict.
 
-    name: str
-    verdict: Verdict
-    why: str
-
-
-def judge(*, printed: bool, mended: bool = False) -> Verdict:
-    """The verdict from two tests.
-
-    Parameters
+    Attributes
     ----------
     printed
         Whether the runs agree with the statement as printed, wherever its assumptions are met.
@@ -52,15 +44,25 @@ def judge(*, printed: bool, mended: bool = False) -> Verdict:
 
     Examples
     --------
-    >>> judge(printed=False, mended=True).words
+    >>> Claim("item 0", "Why.", printed=False, mended=True).verdict.words
     'holds with a correction'
     """
-    if printed:
-        return Verdict.HOLDS
-    return Verdict.CORRECTED if mended else Verdict.FAILS
+
+    name: str
+    why: str
+    _: KW_ONLY
+    printed: bool
+    mended: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict from the two tests."""
+        if self.printed:
+            return Verdict.HOLDS
+        return Verdict.CORRECTED if self.mended else Verdict.FAILS
 
 
-def claim_rows(experiment: str, claims: Sequence[TheoremClaim]) -> list[ResultRow]:
+def claim_rows(experiment: str, claims: Sequence[Claim]) -> list[ResultRow]:
     """One ``verdict`` row per claim."""
     return [
         ResultRow(
@@ -78,7 +80,7 @@ def claim_rows(experiment: str, claims: Sequence[TheoremClaim]) -> list[ResultRo
     ]
 
 
-def claim_notes(claims: Sequence[TheoremClaim]) -> list[str]:
+def claim_notes(claims: Sequence[Claim]) -> list[str]:
     """One sentence per claim, the verdict first."""
     return [f"<b>{claim.name}: {claim.verdict.words}.</b> {claim.why}" for claim in claims]
 
@@ -165,36 +167,40 @@ class Measurement:
     lambda_: float = 0.0
 
 
-def view(title: str, metric: str, experiment: str, *, digits: int = 3, note: str = "") -> TableView:
+class Steps(NamedTuple):
+    """The functions of an item, in the order of their use."""
+
+    units: Callable[[Scale], Sequence[Unit]]
+    run: Callable[[Mapping[str, Any]], Payload]
+    claims: Callable[[Results], list[Claim]]
+    measures: Callable[[Results], list[Measurement]]
+    draw: Callable[[Results], Any]
+
+
+def view(title: str, metric: str, *, digits: int = 3, note: str = "") -> TableView:
     """A table of one metric, methods down and environments across."""
-    return TableView(
-        title, metric, "theory", down="method", across="environment", note=note, experiment=experiment, digits=digits
-    )
+    return TableView(title, metric, "theory", down="method", across="environment", note=note, digits=digits)
 
 
-def theory_experiment(
+def theory_item(
     *,
     id: str,  # noqa: A002
     title: str,
     about: str,
-    units: Callable[[Scale], Sequence[Unit]],
-    run: Callable[[Mapping[str, Any]], Payload],
-    claims: Callable[[Results], list[TheoremClaim]],
-    measures: Callable[[Results], list[Measurement]],
+    steps: Steps,
     tables: Sequence[TableView],
-    draw: Callable[[Results], Any],
     caption: str,
     order: int,
     source: str | None = None,
 ) -> Experiment:
-    """An experiment whose verdicts come from ``claims``; its figure is named after its id.
+    """An experiment whose verdicts come from its claims; its figure is named after its id.
 
     ``source`` is what of the paper it runs; left out, what stands before the colon of the title.
     """
 
     def rows(results: Results) -> list[ResultRow]:
-        found = claim_rows(id, claims(results))
-        for m in measures(results):
+        found = claim_rows(id, steps.claims(results))
+        for m in steps.measures(results):
             metrics = {name: list(values) for name, values in m.metrics.items()}
             found += rows_from_seeds(
                 id, m.environment, "theory", method=m.method, lambda_=m.lambda_, metrics=metrics, compare=False
@@ -202,18 +208,18 @@ def theory_experiment(
         return found
 
     verdicts = view(
-        "Verdicts", "verdict", id, digits=1, note="1 = holds, 0.5 = holds with a correction, 0 = fails as stated."
+        "Verdicts", "verdict", digits=1, note="1 = holds, 0.5 = holds with a correction, 0 = fails as stated."
     )
     return Experiment(
         id=id,
         title=title,
         about=about,
-        units=units,
-        run=run,
+        units=steps.units,
+        run=steps.run,
         rows=rows,
-        tables=lambda: [verdicts, *tables],
-        figures=lambda results: [FigureView(id, caption, partial(draw, results))],
-        notes=lambda results: claim_notes(claims(results)),
+        tables=lambda: [replace(each, experiment=id) for each in (verdicts, *tables)],
+        figures=lambda results: [FigureView(id, caption, partial(steps.draw, results))],
+        notes=lambda results: claim_notes(steps.claims(results)),
         source=(title.split(":")[0] if ":" in title else "") if source is None else source,
         order=order,
     )
