@@ -14,7 +14,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Literal
@@ -164,14 +164,19 @@ class TableView:
     digits: int = 2
 
 
+#: Layouts that several pages share.
+by_method = partial(TableView, down="method", across="environment")
+by_lambda = partial(TableView, down="lambda", across="environment")
+
+
 def rows_from_seeds(
     experiment: str,
     environment: str,
     protocol: str,
     *,
     method: str,
-    lambda_: float,
-    metrics: dict[str, list[float]],
+    lambda_: float = 0.0,
+    metrics: Mapping[str, Sequence[float]],
     compare: bool = True,
     basis: Mapping[str, Basis] | None = None,
 ) -> list[ResultRow]:
@@ -182,8 +187,6 @@ def rows_from_seeds(
     rows = []
     for metric, values in metrics.items():
         v = np.asarray(values, dtype=float)
-        std = float(v.std(ddof=1)) if v.size > 1 else 0.0
-        paper = published(experiment, environment, method, lambda_=lambda_, metric=metric) if compare else None
         row = ResultRow(
             experiment,
             environment,
@@ -192,9 +195,9 @@ def rows_from_seeds(
             lambda_=lambda_,
             metric=metric,
             mean=float(v.mean()),
-            std=std,
+            std=float(v.std(ddof=1)) if v.size > 1 else 0.0,
             seeds=v.size,
-            paper=paper,
+            paper=published(experiment, environment, method, lambda_=lambda_, metric=metric) if compare else None,
             basis=(basis or {}).get(metric, "prediction"),
         )
         rows.append(row)

@@ -15,7 +15,7 @@ from bot_orch.lab.environments.synthetic.settings import ABLATION, COMMON, ENVIR
 from bot_orch.lab.environments.triage import PAPER_SPLIT, TriageCondition, episodes, load_triage, paper_alignment
 from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.lab.harness.simulate import FeedbackMode, scores, simulate, triage_scores
-from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.lab.harness.tables import ResultRow, TableView, by_method, rows_from_seeds
 from bot_orch.numerics.estimators import EMA, History, LastReward, MeanReward, NoHistory
 from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.base import Policy
@@ -179,7 +179,7 @@ def _rows(results: Results) -> list[ResultRow]:
 
 
 def _row(environment: str, name: str, metrics: dict[str, list[float]]) -> list[ResultRow]:
-    return rows_from_seeds("readings", environment, "paper", method=name, lambda_=0.0, metrics=metrics, compare=False)
+    return rows_from_seeds("readings", environment, "paper", method=name, metrics=metrics, compare=False)
 
 
 def _notes(results: Results) -> list[str]:
@@ -216,19 +216,17 @@ def _rms(z: list[float]) -> float:
 
 def _tables() -> list[TableView]:
     views = [
-        TableView(title, metric, "paper", down="method", across="environment", columns=TABLES, digits=digits)
+        by_method(title, metric, "paper", columns=TABLES, digits=digits)
         for title, metric, digits in (
             ("Rms of z by reading and table", "rms_z", 2),
             ("Cells with |z| > 2", "beyond_two", 0),
             ("Cells compared: those of BOT-Orch and No-OT", "cells", 0),
         )
     ]
-    net = TableView(
+    net = by_method(
         "Net utility of BOT-Orch in triage",
         "net_utility",
         "paper",
-        down="method",
-        across="environment",
         columns=("triage-iid", "triage-noniid"),
         note="The paper prints 108.84 and 110.61.",
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from bot_orch.lab.harness.experiment import Experiment
-from bot_orch.lab.harness.tables import ResultRow, all_published
+from bot_orch.lab.harness.tables import ResultRow, all_published, rows_from_seeds
 from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, ours, printed
 from bot_orch.lab.paper.statements.learning import ID, rows, run, units
 from bot_orch.lab.paper.statements.sentences import OURS, PRINTED, SENTENCES, Sentence
@@ -38,19 +38,12 @@ def _judge(sentence: Sentence, evidence: Evidence) -> Judgement:
 def finding_rows(ledger: Sequence[Entry]) -> list[ResultRow]:
     """One row per sentence and source: 1 for holds, 0.5 in part, 0 fails."""
     return [
-        ResultRow(
-            ID,
-            source,
-            "paper",
-            method=entry.sentence.name,
-            lambda_=0.0,
-            metric="finding",
-            mean=found.verdict.value,
-            std=0.0,
-            seeds=1,
-        )
+        row
         for entry in ledger
         for source, found in entry.judgements.items()
+        for row in rows_from_seeds(
+            ID, source, "paper", method=entry.sentence.name, metrics={"finding": [found.verdict.value]}, compare=False
+        )
     ]
 
 

@@ -37,15 +37,9 @@ def _rows(results: Results) -> list[ResultRow]:
         for name, entry in payload["methods"].items():
             if name == "bot-orch" or reference == "task":
                 label = reference if name == "bot-orch" else name
-                rows += rows_from_seeds(
-                    "synthetic-references",
-                    environment,
-                    "paper" if label in ("task", "random") else "deployable",
-                    method=label,
-                    lambda_=entry["lambda"],
-                    metrics=entry["metrics"],
-                    compare=False,
-                )
+                protocol = "paper" if label in ("task", "random") else "deployable"
+                found = {"method": label, "lambda_": entry["lambda"], "metrics": entry["metrics"]}
+                rows += rows_from_seeds("synthetic-references", environment, protocol, **found, compare=False)
     return rows
 
 
@@ -97,11 +91,7 @@ def draw_references(results: Results, names: tuple[str, ...]) -> Any:
     figure, axes = new_figure(1, 1, 9, 3.8)
     axis = axes[0, 0]
     for k, name in enumerate(names):
-        shares = []
-        for environment in environments:
-            methods = results[f"{environment}/{name}"]["methods"]
-            regret = [np.mean(methods[m]["metrics"]["oracle_regret"]) for m in ("bot-orch", "random")]
-            shares.append(regret[0] / regret[1])
+        shares = [_relative(results[f"{environment}/{name}"]) for environment in environments]
         x = np.arange(len(environments)) + 0.2 * (k - 1.5)
         axis.bar(x, shares, 0.19, color=COLORS[k], hatch=_HATCHES[k], edgecolor="black", label=name, linewidth=0.6)
     axis.axhline(1.0, color="black", linestyle=":", linewidth=1)

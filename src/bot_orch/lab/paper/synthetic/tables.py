@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from bot_orch.lab.environments.synthetic.settings import ABLATION, COMMON, ENVIRONMENTS
 from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Scale, Unit
 from bot_orch.lab.harness.figures import band, new_figure, paper_points, style
-from bot_orch.lab.harness.tables import Basis, ResultRow, TableView, published, rows_from_seeds
+from bot_orch.lab.harness.tables import Basis, ResultRow, TableView, by_lambda, by_method, published, rows_from_seeds
 from bot_orch.lab.paper.synthetic.play import (
     BASELINES,
     LAMBDAS,
@@ -48,9 +48,9 @@ _METRICS = {
 }
 
 
-def _units(scale: Scale) -> list[Unit]:
+def _units(environments: Iterable[str], methods: Sequence[str], scale: Scale) -> list[Unit]:
     seeds = scale.n_seeds()
-    return [Unit(name, {"environment": name, "seeds": seeds, "methods": _METHODS}) for name in ENVIRONMENTS]
+    return [Unit(name, {"environment": name, "seeds": seeds, "methods": methods}) for name in environments]
 
 
 def rows_of(experiment: str, results: Results, metrics: Collection[str]) -> list[ResultRow]:
@@ -59,14 +59,15 @@ def rows_of(experiment: str, results: Results, metrics: Collection[str]) -> list
         row
         for environment, payload in results.items()
         for label, entry in payload["methods"].items()
+        for method in [label.partition("@")[0]]
         for row in rows_from_seeds(
             experiment,
             environment,
             "paper",
-            method=label.partition("@")[0],
+            method=method,
             lambda_=entry["lambda"],
-            metrics={name: entry["metrics"][name] for name in entry["metrics"] if name in metrics},
-            basis=basis(environment, label.partition("@")[0]),
+            metrics={name: values for name, values in entry["metrics"].items() if name in metrics},
+            basis=basis(environment, method),
         )
     ]
 
@@ -115,9 +116,8 @@ def _notes(results: Results) -> list[str]:
         "The paper publishes no parameters. Geometry and hazards were fitted to its Random column and nothing else "
         f"(<code>benchmarks/calibrate.py</code>). Noise has the printed form, W + eps; its size ({COMMON.noise:g}) and "
         f"eta ({COMMON.eta:g}) were fitted to the i.i.d. panel of the lambda ablation by a rule (ADR 22), and lambda "
-        f"is "
-        "the one that the paper's ablation selects. An audit had compared both forms of noise with these tables before "
-        "the rule was written, so the columns of BOT-Orch are no blind predictions.",
+        "is the one that the paper's ablation selects. An audit had compared both forms of noise with these tables "
+        "before the rule was written, so the columns of BOT-Orch are no blind predictions.",
         "<b>noniid-bb has an open geometry</b>: the noise that serves the four others and the ablation's i.i.d. panel "
         "is too large there and too small in the ablation's bridge (<code>benchmarks/calibrate.py --noise</code>).",
         "Not as printed: latent rewards V are normal, skewed or bimodal, as the paper describes them, and not uniform, "
@@ -206,7 +206,7 @@ EXPERIMENT = Experiment(
     about="Six agents, 200 rounds (the paper has five seeds): normal and half-moons tasks (iid-g, iid-m), variance "
     "changepoints (noniid-ps), sinusoidal drift (noniid-sd) and Brownian bridges (noniid-bb). The reference of a task "
     "is known before the choice, its alignment with every agent only up to noise.",
-    units=_units,
+    units=partial(_units, ENVIRONMENTS, _METHODS),
     run=run_synthetic,
     rows=_rows,
     tables=_tables,
@@ -219,20 +219,13 @@ EXPERIMENT = Experiment(
 
 _BASELINES = PAPER_METHODS[1:]
 _ROUNDS = 114
-_LAMBDA_METHODS = (
-    *_BASELINES,
-    *(f"bot-orch@{value:g}" for value in LAMBDAS),
-)  # last: its lambda = 0 is the one tables show
+#: BOT-Orch last: its lambda = 0 is the one tables show.
+_LAMBDA_METHODS = (*_BASELINES, *(f"bot-orch@{value:g}" for value in LAMBDAS))
 _LAMBDA_METRICS = {
     "net_utility": ("Net utility", 2),
     "oracle_regret": ("Oracle regret", 2),
     "best_agent_rate": ("Best-agent rate", 3),
 }
-
-
-def _lambda_units(scale: Scale) -> list[Unit]:
-    seeds = scale.n_seeds()
-    return [Unit(name, {"environment": name, "seeds": seeds, "methods": _LAMBDA_METHODS}) for name in ABLATION]
 
 
 def _lambda_rows(results: Results) -> list[ResultRow]:
@@ -242,12 +235,10 @@ def _lambda_rows(results: Results) -> list[ResultRow]:
 def _lambda_tables() -> list[TableView]:
     views = []
     for metric, (title, digits) in _LAMBDA_METRICS.items():
-        name = f"{title} of BOT-Orch against lambda"
-        views.append(TableView(name, metric, "paper", down="lambda", across="environment", digits=digits))
-        name = f"{title} of the baselines"
-        views.append(
-            TableView(name, metric, "paper", down="method", across="environment", lines=_BASELINES, digits=digits)
-        )
+        views += [
+            by_lambda(f"{title} of BOT-Orch against lambda", metric, "paper", digits=digits),
+            by_method(f"{title} of the baselines", metric, "paper", lines=_BASELINES, digits=digits),
+        ]
     return views
 
 
@@ -263,9 +254,8 @@ def _lambda_notes(results: Results) -> list[str]:
         f"sqrt(p (1 - p) / {_ROUNDS}), at the paper's p {chance} (here {found}), and the paper prints {told}. "
         "It is a confidence interval of the mean over 30 seeds. Green cells are therefore hard to get here.",
         f"Noise ({COMMON.noise:g}) and eta ({COMMON.eta:g}) were fitted to BOT-Orch's regret in the i.i.d. panel, so "
-        f"its "
-        "curve there is no prediction; the geometry was fitted to Random as everywhere. The bridge is not reached by "
-        "one noise for all (<code>benchmarks/calibrate.py --noise</code>): its geometry is open.",
+        "its curve there is no prediction; the geometry was fitted to Random as everywhere. The bridge is not reached "
+        "by one noise for all (<code>benchmarks/calibrate.py --noise</code>): its geometry is open.",
     ]
 
 
@@ -274,8 +264,7 @@ def _lambda_figures(results: Results) -> list[FigureView]:
         FigureView(
             "synthetic-lambda",
             "Sensitivity to lambda. Bands: 95 % interval of a mean over 30 seeds; horizontal lines: baselines; "
-            "crosses: "
-            "published values of BOT-Orch.",
+            "crosses: published values of BOT-Orch.",
             partial(draw_lambda, results),
         )
     ]
@@ -311,7 +300,7 @@ LAMBDA_EXPERIMENT = Experiment(
     title="Synthetic: sensitivity to lambda",
     about="BOT-Orch over fifteen values of lambda, 114 rounds (the paper has 30 seeds), scored with lambda = 1; an "
     "i.i.d. setting and a harsher Brownian bridge.",
-    units=_lambda_units,
+    units=partial(_units, ABLATION, _LAMBDA_METHODS),
     run=run_synthetic,
     rows=_lambda_rows,
     tables=_lambda_tables,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Experiment, FigureView, Payload, Results, Scale, Unit
 from bot_orch.lab.harness.figures import new_figure
-from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.lab.harness.tables import ResultRow, TableView, by_method, rows_from_seeds
 from bot_orch.rng import generator
 
 
@@ -60,29 +60,6 @@ class Claim:
         if self.printed:
             return Verdict.HOLDS
         return Verdict.CORRECTED if self.mended else Verdict.FAILS
-
-
-def claim_rows(experiment: str, claims: Sequence[Claim]) -> list[ResultRow]:
-    """One ``verdict`` row per claim."""
-    return [
-        ResultRow(
-            experiment,
-            experiment,
-            "theory",
-            method=claim.name,
-            lambda_=0.0,
-            metric="verdict",
-            mean=float(claim.verdict.value),
-            std=0.0,
-            seeds=1,
-        )
-        for claim in claims
-    ]
-
-
-def claim_notes(claims: Sequence[Claim]) -> list[str]:
-    """One sentence per claim, the verdict first."""
-    return [f"<b>{claim.name}: {claim.verdict.words}.</b> {claim.why}" for claim in claims]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +155,8 @@ class Steps(NamedTuple):
 
 
 def view(title: str, metric: str, *, digits: int = 3, note: str = "") -> TableView:
-    """A table of one metric, methods down and environments across."""
-    return TableView(title, metric, "theory", down="method", across="environment", note=note, digits=digits)
+    """A table of one metric."""
+    return by_method(title, metric, "theory", note=note, digits=digits)
 
 
 def theory_item(
@@ -199,13 +176,17 @@ def theory_item(
     """
 
     def rows(results: Results) -> list[ResultRow]:
-        found = claim_rows(id, steps.claims(results))
-        for m in steps.measures(results):
-            metrics = {name: list(values) for name, values in m.metrics.items()}
-            found += rows_from_seeds(
-                id, m.environment, "theory", method=m.method, lambda_=m.lambda_, metrics=metrics, compare=False
+        judged = [Measurement(id, claim.name, {"verdict": [claim.verdict.value]}) for claim in steps.claims(results)]
+        return [
+            row
+            for m in (*judged, *steps.measures(results))
+            for row in rows_from_seeds(
+                id, m.environment, "theory", method=m.method, lambda_=m.lambda_, metrics=m.metrics, compare=False
             )
-        return found
+        ]
+
+    def notes(results: Results) -> list[str]:
+        return [f"<b>{claim.name}: {claim.verdict.words}.</b> {claim.why}" for claim in steps.claims(results)]
 
     verdicts = view(
         "Verdicts", "verdict", digits=1, note="1 = holds, 0.5 = holds with a correction, 0 = fails as stated."
@@ -219,7 +200,7 @@ def theory_item(
         rows=rows,
         tables=lambda: [replace(each, experiment=id) for each in (verdicts, *tables)],
         figures=lambda results: [FigureView(id, caption, partial(steps.draw, results))],
-        notes=lambda results: claim_notes(steps.claims(results)),
+        notes=notes,
         source=(title.split(":")[0] if ":" in title else "") if source is None else source,
         order=order,
     )

@@ -12,7 +12,6 @@ from scipy.special import stdtrit
 
 from bot_orch.arrays import Arrays, Field, Floats, Schema
 from bot_orch.lab.environments.triage import (
-    AI,
     HUMAN,
     PAPER_SPLIT,
     DeployableAlignment,
@@ -26,7 +25,7 @@ from bot_orch.lab.environments.triage import (
 from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.lab.harness.players import ClaimThreshold
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.lab.harness.tables import ResultRow, TableView, by_method, rows_from_seeds
 from bot_orch.lab.paper.triage.play import CONDITIONS, entrant
 from bot_orch.numerics.choice import argmax_ties
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
@@ -35,28 +34,6 @@ from bot_orch.rng import derive_keys
 
 #: Rules that anybody would try first; the others of the table learn more than a threshold.
 RULES = ("claim-threshold", "threshold-online", "always-ai", "always-person", "told-of-shift")
-
-
-@dataclass(frozen=True, slots=True)
-class FixedAgent(Policy):
-    """Always chooses one agent."""
-
-    agent: int
-    id: ClassVar[str] = "fixed-agent"
-    uses_alignment: ClassVar[bool] = False
-
-    def schema(self, n_features: int) -> Schema:
-        """No state."""
-        return {}
-
-    def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """All probability on the agent."""
-        value = np.zeros(situation.penalty.shape)
-        value[..., self.agent] = 1.0
-        return Choice(argmax_ties(value, situation.eligible), value, no_exploration(value))
-
-    def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Do nothing: the rule does not learn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +93,10 @@ def play_rule(name: str, split: int, *, seeds: int, condition: TriageCondition) 
 
 def _policy(name: str, condition: TriageCondition) -> tuple[Policy, float]:
     """The policy of that name and its lambda."""
-    if name in ("claim-threshold", "told-of-shift"):
-        return ClaimThreshold(), 0.0
     if name == "threshold-online":
         return LearnedThreshold(), 0.0
-    if name in ("always-ai", "always-person"):
-        return FixedAgent(AI if name == "always-ai" else HUMAN), 0.0
+    if name in RULES:
+        return ClaimThreshold(), 0.0
     if name.startswith("bot-orch"):
         chosen = entrant("bot-orch", condition, "deployable")
         return chosen.policy, 0.0 if name.endswith("-lambda-0") else chosen.lambda_
@@ -129,9 +104,11 @@ def _policy(name: str, condition: TriageCondition) -> tuple[Policy, float]:
 
 
 def _claims(name: str, data: TriageData, cases: TriageEpisodes) -> Floats | None:
-    """The claims shown to the policy: the classifier's confidence, the shift itself, or none."""
-    if name == "told-of-shift":
-        sure = np.where(cases.shifted, 0.0, 1.0)
+    """The claims shown to the policy: the classifier's confidence, none, or for a fixed rule 0 where it escalates."""
+    never = np.zeros_like(cases.shifted)
+    escalates = {"told-of-shift": cases.shifted, "always-ai": never, "always-person": ~never}
+    if name in escalates:
+        sure = np.where(escalates[name], 0.0, 1.0)
         return np.stack([sure, np.full_like(sure, np.nan)], axis=-1)
     return None if name.endswith("-no-claims") else stated_claims(data, cases)
 
@@ -190,9 +167,8 @@ def threshold_rule(
 def paired(ours: Floats, theirs: Floats) -> PairedDifference:
     """Mean difference of two lists of equal length with its 95 % interval."""
     d = ours - theirs
-    if d.size < 2:
-        return PairedDifference(float(d.mean()), float("nan"))
-    return PairedDifference(float(d.mean()), float(stdtrit(d.size - 1, 0.975) * d.std(ddof=1) / np.sqrt(d.size)))
+    half = stdtrit(d.size - 1, 0.975) * d.std(ddof=1) / np.sqrt(d.size) if d.size > 1 else np.nan
+    return PairedDifference(float(d.mean()), float(half))
 
 
 @lru_cache(maxsize=8)
@@ -312,20 +288,15 @@ def _rows(results: Results) -> list[ResultRow]:
         for name in _METHODS:
             by_split = _by_split(results, condition, name)
             others = {split: payload for split, payload in by_split.items() if split != PAPER_SPLIT and split < _OTHERS}
+            one = {PAPER_SPLIT: by_split[PAPER_SPLIT]}
             sets = {
                 f"triage-{condition}": _over_splits(condition, by_split),
                 f"triage-{condition}, twenty": _over_splits(condition, others),
-                f"triage-{condition}, the paper's": _on_one_split(condition, by_split),
+                f"triage-{condition}, the paper's": _over_splits(condition, one, by_seed=True),
             }
             for environment, metrics in sets.items():
                 rows += rows_from_seeds(
-                    "triage-claims",
-                    environment,
-                    "deployable",
-                    method=name,
-                    lambda_=0.0,
-                    metrics=metrics,
-                    compare=False,
+                    "triage-claims", environment, "deployable", method=name, metrics=metrics, compare=False
                 )
     return rows
 
@@ -335,26 +306,22 @@ def _by_split(results: Results, condition: str, name: str) -> dict[int, dict[str
     return {int(key.removeprefix(start)): payload for key, payload in results.items() if key.startswith(start)}
 
 
-def _over_splits(condition: TriageCondition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
-    """One value per split, each a mean over seeds."""
-    names = ("team_accuracy", "escalation_rate")
-    metric = {name: [float(np.mean(each[name])) for each in by_split.values()] for name in names}
-    return {**metric, "above_threshold": _above(condition, metric, by_split).tolist()}
-
-
-def _on_one_split(condition: TriageCondition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
-    """One value per seed on the paper's split."""
-    one = {PAPER_SPLIT: by_split[PAPER_SPLIT]}
-    metric = {name: list(one[PAPER_SPLIT][name]) for name in ("team_accuracy", "escalation_rate")}
-    return {**metric, "above_threshold": _above(condition, metric, one).tolist()}
-
-
-def _above(
-    condition: TriageCondition, metric: Mapping[str, list[float]], by_split: Mapping[int, Mapping[str, Any]]
-) -> Any:
-    share, seeds = float(np.mean(metric["escalation_rate"])), next(iter(by_split.values()))["seeds"]
-    rule = threshold_rule(list(by_split), seeds=seeds, condition=condition, escalation=share)
-    return np.array(metric["team_accuracy"]) - rule.accuracy
+def _over_splits(
+    condition: TriageCondition, by_split: Mapping[int, Mapping[str, Any]], *, by_seed: bool = False
+) -> dict[str, list[float]]:
+    """One value per split, each a mean over seeds; with ``by_seed`` one value per seed of the only split."""
+    parts = list(by_split.values())
+    accuracy, escalation = (
+        np.array(parts[0][name] if by_seed else [np.mean(each[name]) for each in parts])
+        for name in ("team_accuracy", "escalation_rate")
+    )
+    share = float(np.mean(escalation))
+    rule = threshold_rule(list(by_split), seeds=parts[0]["seeds"], condition=condition, escalation=share)
+    return {
+        "team_accuracy": accuracy.tolist(),
+        "escalation_rate": escalation.tolist(),
+        "above_threshold": (accuracy - rule.accuracy).tolist(),
+    }
 
 
 def _notes(results: Results) -> list[str]:
@@ -365,23 +332,23 @@ def _notes(results: Results) -> list[str]:
     return [plainly(found), *(note for condition in found for note in worth_notes(condition, found[condition]))]
 
 
-def _table(title: str, metric: str, condition: str) -> TableView:
-    columns = (f"triage-{condition}, the paper's", f"triage-{condition}, twenty", f"triage-{condition}")
-    return TableView(
-        title, metric, "deployable", down="method", across="environment", columns=columns, lines=_METHODS, digits=4
-    )
-
-
 def _tables() -> list[TableView]:
-    titles: Sequence[tuple[str, str]] = (
-        ("Team accuracy", "team_accuracy"),
-        ("Escalation rate", "escalation_rate"),
-        ("Accuracy above a threshold at equal escalation", "above_threshold"),
-    )
+    titles = {
+        "team_accuracy": "Team accuracy",
+        "escalation_rate": "Escalation rate",
+        "above_threshold": "Accuracy above a threshold at equal escalation",
+    }
     return [
-        _table(f"{title}, {condition}", metric, condition)
+        by_method(
+            f"{title}, {condition}",
+            metric,
+            "deployable",
+            columns=[f"triage-{condition}{which}" for which in (", the paper's", ", twenty", "")],
+            lines=_METHODS,
+            digits=4,
+        )
         for condition in reversed(CONDITIONS)
-        for title, metric in titles
+        for metric, title in titles.items()
     ]
 
 

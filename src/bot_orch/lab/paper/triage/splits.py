@@ -12,6 +12,7 @@ from bot_orch.lab.environments.triage import PAPER_SPLIT, qualifies
 from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.lab.harness.tables import ResultRow, TableView, published, rows_from_seeds
 from bot_orch.lab.paper.triage.play import CONDITIONS, PAPER_METHODS, run_triage
+from bot_orch.lab.paper.triage.tables import METRICS
 
 _METHODS = {
     "paper": PAPER_METHODS,
@@ -19,14 +20,6 @@ _METHODS = {
 }
 _SPLITS = [seed for seed in range(21) if seed != PAPER_SPLIT][:20]
 _SCANNED = "scanned"
-_PUBLISHED = {
-    "net_utility": ("Net utility", 2),
-    "oracle_regret": ("Oracle regret", 2),
-    "team_accuracy": ("Team accuracy", 3),
-    "alignment_cost": ("Cumulative alignment cost", 2),
-    "escalation_rate": ("Escalation rate", 3),
-    "escalation_rate_shifted": ("Escalation rate on shifted patients", 3),
-}
 
 
 def _units(scale: Scale) -> list[Unit]:
@@ -61,14 +54,9 @@ def _rows(results: Results) -> list[ResultRow]:
             metrics.setdefault(metric, []).append(float(np.mean(values)))
     rows = []
     for (protocol, condition, name, lambda_), metrics in grouped.items():
+        environment = f"triage-{condition}"
         found = rows_from_seeds(
-            "triage-splits",
-            f"triage-{condition}",
-            protocol,
-            method=name,
-            lambda_=lambda_,
-            metrics=metrics,
-            compare=False,
+            "triage-splits", environment, protocol, method=name, lambda_=lambda_, metrics=metrics, compare=False
         )
         rows += [_beside(row, metrics[row.metric]) if protocol == "paper" else row for row in found]
     return rows
@@ -97,7 +85,7 @@ def _notes(results: Results) -> list[str]:
 def _tables() -> list[TableView]:
     views = [
         TableView(f"{title}, mean and range over splits", metric, "paper", columns=PAPER_METHODS, digits=digits)
-        for metric, (title, digits) in _PUBLISHED.items()
+        for metric, (title, digits) in {**METRICS, "net_utility": ("Net utility", 2)}.items()
     ]
     return [
         *views,

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.lab.harness.tables import Basis, ResultRow, TableView, rows_from_seeds
+from bot_orch.lab.harness.tables import Basis, ResultRow, TableView, by_lambda, by_method, rows_from_seeds
 from bot_orch.lab.paper.triage import figures as draw
-from bot_orch.lab.paper.triage.play import (
-    BASELINES,
-    CONDITIONS,
-    LAMBDAS,
-    PAPER_METHODS,
-    PROTOCOLS,
-    methods,
-    run_triage,
-)
+from bot_orch.lab.paper.triage.play import BASELINES, CONDITIONS, LAMBDAS, PAPER_METHODS, PROTOCOLS, methods, run_triage
 
 #: BOT-Orch's numbers that the paper's ablation table or its own alignment costs contradict.
 _CONTRADICTED = (("iid", "team_accuracy"), ("iid", "escalation_rate"), ("noniid", "escalation_rate"))
@@ -32,13 +24,13 @@ def basis(condition: str, method: str, metrics: Iterable[str], *, main: bool = F
     return found
 
 
-_METRICS = {
-    "net_utility": "Cumulative net utility",
-    "oracle_regret": "Oracle regret",
-    "team_accuracy": "Team accuracy",
-    "alignment_cost": "Cumulative alignment cost",
-    "escalation_rate": "Escalation rate",
-    "escalation_rate_shifted": "Escalation rate on shifted patients",
+METRICS = {
+    "net_utility": ("Cumulative net utility", 2),
+    "oracle_regret": ("Oracle regret", 2),
+    "team_accuracy": ("Team accuracy", 3),
+    "alignment_cost": ("Cumulative alignment cost", 2),
+    "escalation_rate": ("Escalation rate", 3),
+    "escalation_rate_shifted": ("Escalation rate on shifted patients", 3),
 }
 _NOTES = {
     "team_accuracy": "The paper prints 0.980 for BOT-Orch IID here and 0.988 for the same run in its ablation table; "
@@ -61,46 +53,41 @@ def _units(scale: Scale) -> list[Unit]:
     ]
 
 
-def _rows(results: Results) -> list[ResultRow]:
+def _rows_of(experiment: str, results: Results, *, main: bool = False) -> list[ResultRow]:
     rows = []
     for key, payload in results.items():
-        protocol, condition, name = key.split("/")
-        environment, lambda_, compare = f"triage-{condition}", payload["lambda"], protocol == "paper"
+        protocol, condition, name, *_ = key.split("/")
         rows += rows_from_seeds(
-            "triage",
-            environment,
+            experiment,
+            f"triage-{condition}",
             protocol,
             method=name,
-            lambda_=lambda_,
+            lambda_=payload["lambda"],
             metrics=payload["metrics"],
-            compare=compare,
-            basis=basis(condition, name, payload["metrics"], main=True),
+            compare=protocol == "paper",
+            basis=basis(condition, name, payload["metrics"], main=main),
         )
     return rows
 
 
 def _tables() -> list[TableView]:
-    views = []
-    for metric, title in _METRICS.items():
-        digits = 3 if "rate" in metric or "accuracy" in metric else 2
-        note = _NOTES.get(metric, "")
-        views.append(TableView(title, metric, "paper", columns=PAPER_METHODS, note=note, digits=digits))
-    views.append(_others("Other baselines: net utility", "net_utility", "paper", lines=BASELINES, digits=2))
+    views = [
+        TableView(title, metric, "paper", columns=PAPER_METHODS, note=_NOTES.get(metric, ""), digits=digits)
+        for metric, (title, digits) in METRICS.items()
+    ]
+    views.append(by_method("Other baselines: net utility", "net_utility", "paper", lines=BASELINES))
+    deployable = {
+        "team_accuracy": "Team accuracy",
+        "escalation_rate": "Escalation rate",
+        "escalation_rate_shifted": "Escalation rate on shifted patients",
+        "net_utility": "Net utility, lambda = 3 for all",
+        "oracle_regret": "Oracle regret, lambda = 3 for all",
+    }
     everyone = methods("deployable")
-    views.append(_others("Team accuracy", "team_accuracy", "deployable", lines=everyone, digits=3))
-    views.append(_others("Escalation rate", "escalation_rate", "deployable", lines=everyone, digits=3))
-    views.append(
-        _others(
-            "Escalation rate on shifted patients", "escalation_rate_shifted", "deployable", lines=everyone, digits=3
-        )
-    )
-    views.append(_others("Net utility, lambda = 3 for all", "net_utility", "deployable", lines=everyone, digits=2))
-    views.append(_others("Oracle regret, lambda = 3 for all", "oracle_regret", "deployable", lines=everyone, digits=2))
-    return views
-
-
-def _others(title: str, metric: str, protocol: str, *, lines: Sequence[str], digits: int) -> TableView:
-    return TableView(title, metric, protocol, down="method", across="environment", lines=lines, digits=digits)
+    return views + [
+        by_method(title, metric, "deployable", lines=everyone, digits=METRICS[metric][1])
+        for metric, title in deployable.items()
+    ]
 
 
 def _figures(results: Results) -> list[FigureView]:
@@ -137,7 +124,7 @@ EXPERIMENT = Experiment(
     "the drift of its inputs, the clinician's from the answers seen so far.",
     units=_units,
     run=run_triage,
-    rows=_rows,
+    rows=partial(_rows_of, "triage", main=True),
     tables=_tables,
     figures=_figures,
     notes=lambda _: [
@@ -159,47 +146,22 @@ def _lambda_units(scale: Scale) -> list[Unit]:
     for protocol in PROTOCOLS:
         for condition in CONDITIONS:
             base = {"protocol": protocol, "condition": condition, "seeds": scale.n_seeds()}
-            start = f"{protocol}/{condition}"
-            units += [
-                Unit(f"{start}/bot-orch/{value:g}", {**base, "method": "bot-orch", "lambda": value})
-                for value in LAMBDAS
-            ]
+            start, ours = f"{protocol}/{condition}", {**base, "method": "bot-orch"}
+            units += [Unit(f"{start}/bot-orch/{value:g}", {**ours, "lambda": value}) for value in LAMBDAS]
             units += [Unit(f"{start}/{name}", {**base, "method": name}) for name in PAPER_METHODS[1:]]
     return units
 
 
 def _lambda_rows(results: Results) -> list[ResultRow]:
-    rows = []
-    for key, payload in results.items():
-        protocol, condition, name, *_ = key.split("/")
-        if name == "bot-orch":
-            environment, compare = f"triage-{condition}", protocol == "paper"
-            rows += rows_from_seeds(
-                "triage-lambda",
-                environment,
-                protocol,
-                method=name,
-                lambda_=payload["lambda"],
-                metrics=payload["metrics"],
-                compare=compare,
-                basis=basis(condition, name, payload["metrics"]),
-            )
-    return rows
+    return _rows_of("triage-lambda", {key: each for key, each in results.items() if "/bot-orch/" in key})
 
 
 def _lambda_tables() -> list[TableView]:
-    metrics = {"net_utility": "Net utility", "oracle_regret": "Oracle regret", "team_accuracy": "Team accuracy"}
+    titles = {"net_utility": "Net utility", "oracle_regret": "Oracle regret", "team_accuracy": "Team accuracy"}
     return [
-        TableView(
-            f"{title} of BOT-Orch against lambda",
-            metric,
-            protocol,
-            down="lambda",
-            across="environment",
-            digits=3 if metric == "team_accuracy" else 2,
-        )
+        by_lambda(f"{title} of BOT-Orch against lambda", metric, protocol, digits=METRICS[metric][1])
         for protocol in PROTOCOLS
-        for metric, title in metrics.items()
+        for metric, title in titles.items()
     ]
 
 
