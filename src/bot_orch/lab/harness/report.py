@@ -18,8 +18,7 @@ from typing import Any
 from bot_orch.files import write_atomically
 from bot_orch.lab.harness.experiment import Experiment, FigureView
 from bot_orch.lab.harness.figures import new_figure, save_figure
-from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page
-from bot_orch.lab.harness.layout import VERDICTS, Laid, lay_out
+from bot_orch.lab.harness.frame import VERDICTS, Chapter, Laid, facts_table, figure_html, fold, html_page, lay_out
 from bot_orch.lab.harness.tables import Agreement, ResultRow, TableView, agreement, agreement_words
 
 _TITLE = "BOT-Orch: the paper, reproduced"
@@ -256,10 +255,9 @@ def _made(facts: Mapping[str, str]) -> str:
 
 
 def _agreement(section: Section) -> str:
-    verdicts = [row for row in section.rows if row.metric == "verdict"]
+    verdicts = [_verdict(row.mean, row.method) for row in section.rows if row.metric == "verdict"]
     if verdicts:
-        said = (_verdict(row.mean, row.method) for row in verdicts)
-        return "; ".join(said)
+        return "; ".join(verdicts)
     if any(row.metric == "finding" for row in section.rows):
         return section.notes[0]
     found = agreement(section.rows)
@@ -290,16 +288,16 @@ def _section(section: Section) -> str:
     lead = 1 if e.source or not section.notes else 0
     shown = _shown(tables, told=bool(figures or section.notes))
     parts += figures[:lead]
-    protocols = {row.protocol for row in section.rows}
-    parts.append(_grid(shown, named=len(protocols) > 1, counted=False))
+    parts.append(_grid(shown, named=len({row.protocol for row in section.rows}) > 1, counted=False))
     folded = [table for table in tables if table not in shown]
-    parts.append(_extras(figures[lead:], folded, hints=_names(section, lead)))
+    hints = [escape(view.caption.split(". ")[0].rstrip(".")) for view, _ in section.figures[lead:]]
+    parts.append(_extras(figures[lead:], folded, hints=hints))
     return "".join(parts) + "</section>"
 
 
 def _extras(figures: Sequence[str], tables: Sequence[Laid], *, hints: Sequence[str]) -> str:
-    """Everything not shown directly, in one collapsed element: figures, then tables."""
-    counts = [_count(number, noun) for number, noun in ((len(figures), "figure"), (len(tables), "table")) if number]
+    """Everything not shown directly, in one collapsed element: figures, then tables; ``hints`` say what they show."""
+    counts = [_count(len(each), noun) for each, noun in ((figures, "figure"), (tables, "table")) if each]
     if not counts:
         return ""
     told = "; ".join([*hints, *(escape(table.title) for table in tables)])
@@ -347,11 +345,6 @@ def _grid(tables: Iterable[Laid], *, named: bool, counted: bool) -> str:
         name = f"<p><span class=protocol>{escape(protocol)} protocol</span></p>" if named else ""
         parts.append(f"{name}<div class=tables>{inner}</div>")
     return "".join(parts)
-
-
-def _names(section: Section, start: int) -> list[str]:
-    """The first sentences of the captions of figures that are folded."""
-    return [escape(view.caption.split(". ")[0].rstrip(".")) for view, _ in section.figures[start:]]
 
 
 def _count(number: int, noun: str) -> str:

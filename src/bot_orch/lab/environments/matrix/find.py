@@ -88,15 +88,11 @@ def load(path: str | Path) -> Matrix:
 
     ``notes`` of the matrix says what was read as what, and names what was not read.
     """
-    (found,) = _one(path_of(path))
-    return load_matrix(found)
-
-
-def _one(path: Path) -> list[Path]:
-    found = _expand_one(path, None)
-    if found != [path]:
-        raise InvalidInputError(str(path), f"is a folder of {len(found)} data sets", "load one at a time")
-    return found
+    one = path_of(path)
+    found = _expand_one(one, None)
+    if found != [one]:
+        raise InvalidInputError(str(one), f"is a folder of {len(found)} data sets", "load one at a time")
+    return load_matrix(one)
 
 
 def load_matrix(path: Path) -> Matrix:

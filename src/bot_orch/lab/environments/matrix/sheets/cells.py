@@ -14,22 +14,8 @@ from bot_orch.evaluation.sheet import MISSING, Sheet
 Kind = Literal["unit", "amount", "number"]
 
 _YES = {"true", "yes", "y", "t", "pass", "passed", "correct", "resolved", "solved", "success", "✓", "✔", "✅"}
-_NO = {
-    "false",
-    "no",
-    "n",
-    "f",
-    "fail",
-    "failed",
-    "incorrect",
-    "wrong",
-    "unresolved",
-    "unsolved",
-    "failure",
-    "✗",
-    "✘",
-    "❌",
-}
+_NO = {"false", "no", "n", "f", "fail", "failed", "incorrect", "wrong", "unresolved", "unsolved", "failure"}
+_NO |= {"✗", "✘", "❌"}
 _ROUNDING = 1e-6
 
 
@@ -84,6 +70,11 @@ def _problem(cell: Any, value: float | None, kind: Kind) -> tuple[str, str] | No
     if kind == "amount" and value < 0.0:
         return f"is {value:g}", "write zero or more, and nothing where it is unknown"
     return None
+
+
+def texts_of(sheet: Sheet, column: str) -> list[str]:
+    """The column as texts, as they are; empty where missing."""
+    return ["" if is_missing(cell) else str(cell) for cell in sheet.columns[column]]
 
 
 def words_of(sheet: Sheet, column: str) -> list[str]:

@@ -67,19 +67,17 @@ def named_role(name: str) -> str | None:
     >>> named_role("Model Name"), named_role("Cost (USD)"), named_role("pass@1"), named_role("gpt")
     ('agent', 'cost_usd', 'reward', None)
     """
-    word = "_".join(part for part in plain(name.replace("@", "_at_")).split("_") if part)
-    return next((role for role, names in ROLES.items() if word in names), None)
+    return next((role for role, names in ROLES.items() if _word(name) in names), None)
+
+
+def _word(name: str) -> str:
+    return "_".join(part for part in plain(name.replace("@", "_at_")).split("_") if part)
 
 
 def role_of(names: Iterable[str], role: str) -> list[str]:
     """Columns with this role, that with the earliest name in :data:`ROLES` first."""
     found = [name for name in names if named_role(name) == role]
-
-    def rank(name: str) -> int:
-        word = "_".join(part for part in plain(name.replace("@", "_at_")).split("_") if part)
-        return ROLES[role].index(word)
-
-    return sorted(found, key=rank)
+    return sorted(found, key=lambda name: ROLES[role].index(_word(name)))
 
 
 def split_role(name: str) -> tuple[str, str] | None:
@@ -93,7 +91,7 @@ def split_role(name: str) -> tuple[str, str] | None:
     (('gpt-4', 'cost_usd'), ('gpt-4', 'milliseconds'))
     """
     parts = list(re.finditer("[^_]+", plain(name)))  # of the same places as in the name
-    names = {each: role for role in _SPLIT for each in ROLES[role]}
+    names = {each: role for role in OUTCOMES for each in ROLES[role]}
     for count in range(len(parts) - 1, 0, -1):
         role = names.get("_".join(part[0] for part in parts[-count:]))
         if role is not None:
@@ -129,10 +127,9 @@ def measures(column: str, agent: str) -> bool:
 
 _BETWEEN = " |:._-/()[]"
 _AFTER_NAMES = " |:_()[]"
-_UNITS = frozenset(
-    ("usd", "eur", "gbp", "dollar", "dollars", "euro", "euros", "cent", "cents", "token", "tokens", "ms")
-)
-_SPLIT = ("reward", "cost_usd", "seconds", "milliseconds", "claim", "true_reward")
+_UNITS = {"usd", "eur", "gbp", "dollar", "dollars", "euro", "euros", "cent", "cents", "token", "tokens", "ms"}
+#: Roles that a table with a column per agent may have for each.
+OUTCOMES = ("reward", "cost_usd", "seconds", "milliseconds", "claim", "true_reward")
 
 
 def columns_not_read(names: Sequence[str]) -> list[str]:

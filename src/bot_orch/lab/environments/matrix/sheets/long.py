@@ -11,11 +11,11 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.sheet import Sheet
-from bot_orch.lab.environments.matrix.sheets.cells import Kind, is_missing, numbers_of, words_of
+from bot_orch.lab.environments.matrix.sheets.cells import Kind, numbers_of, texts_of, words_of
 from bot_orch.lab.environments.matrix.sheets.columns import FEATURE, GROUP, ROLES, columns_not_read, named_role, role_of
 
 MOST_CELLS = 50_000_000
-_VALUES: dict[str, Kind] = {
+VALUES: dict[str, Kind] = {
     "reward": "unit",
     "cost_usd": "amount",
     "seconds": "amount",
@@ -37,7 +37,7 @@ def is_long(sheet: Sheet) -> bool:
 def arrays_of_long(sheet: Sheet) -> tuple[Arrays, list[str]]:
     """The arrays of a matrix, and notes for the user."""
     used: dict[str, str] = {}
-    for role in (*_VALUES, "agent", "trial", "text", "status"):
+    for role in (*VALUES, "agent", "trial", "text", "status"):
         found = role_of(sheet.columns, role)
         if found:
             used[role] = found[0]
@@ -49,7 +49,7 @@ def arrays_of_long(sheet: Sheet) -> tuple[Arrays, list[str]]:
     keys, key_columns = _tasks(sheet, names, used.get("text"))
     cells = _Cells(sheet, keys, names, trial=used.get("trial"))
     arrays: Arrays = {"agent": np.array(cells.agents)}
-    for role, kind in _VALUES.items():
+    for role, kind in VALUES.items():
         if role in used:
             arrays[role] = cells.spread(numbers_of(sheet, used[role], kind))
     if {"seconds", "event", "cutoff_s"} <= set(arrays) and "status" in used:
@@ -58,7 +58,7 @@ def arrays_of_long(sheet: Sheet) -> tuple[Arrays, list[str]]:
         used.pop("status", None)
     notes = list(cells.notes)
     if "text" in used:
-        texts = ["" if is_missing(cell) else str(cell) for cell in sheet.columns[used["text"]]]
+        texts = texts_of(sheet, used["text"])
         arrays["text"] = np.array(_per_task(used["text"], texts, cells=cells, notes=notes))
     features = [name for name in sheet.columns if name.lower().startswith(FEATURE)]
     if features:
@@ -199,10 +199,15 @@ def _per_task(column: str, values: Sequence[str], *, cells: _Cells, notes: list[
     return found
 
 
+def several(agents: Sequence[str]) -> str:
+    """How many agents, and the names of the first."""
+    more = f" and {len(agents) - 6} more" if len(agents) > 6 else ""
+    return f"{len(agents)} agents ({', '.join(agents[:6])}{more})"
+
+
 def _summary(cells: _Cells, used: dict[str, str], keys: list[str]) -> str:
-    shown = ", ".join(cells.agents[:6]) + (f" and {len(cells.agents) - 6} more" if len(cells.agents) > 6 else "")
     trials = f" x up to {cells.k} trials" if cells.k > 1 else ""
     roles = [f"{column} as {role}" for role, column in used.items() if column != role]
     roles += [f"{' and '.join(keys)} as task"] if keys != ["task"] else []
     read = f"; read {', '.join(roles)}" if roles else ""
-    return f"a row per task and agent, {len(cells.tasks)} tasks x {len(cells.agents)} agents ({shown}){trials}{read}"
+    return f"a row per task and agent, {len(cells.tasks)} tasks x {several(cells.agents)}{trials}{read}"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.sheet import Sheet
-from bot_orch.lab.environments.matrix.sheets.cells import Kind, is_missing, looks_numeric, numbers_of, words_of
+from bot_orch.lab.environments.matrix.sheets.cells import Kind, looks_numeric, numbers_of, texts_of, words_of
 from bot_orch.lab.environments.matrix.sheets.columns import (
     ASIDE,
     FEATURE,
     GROUP,
+    OUTCOMES,
     SUMMARIES,
     columns_not_read,
     measures,
@@ -23,18 +23,7 @@ from bot_orch.lab.environments.matrix.sheets.columns import (
     role_of,
     split_role,
 )
-from bot_orch.lab.environments.matrix.sheets.long import MOST_CELLS
-
-_KINDS: dict[str, Kind] = {
-    "cost_usd": "amount",
-    "seconds": "amount",
-    "milliseconds": "amount",
-    "claim": "unit",
-    "true_reward": "unit",
-}
-_OUTCOMES = ("reward", "cost_usd", "seconds", "milliseconds", "claim", "true_reward")
-
-Arrays = dict[str, npt.NDArray[Any]]
+from bot_orch.lab.environments.matrix.sheets.long import MOST_CELLS, VALUES, Arrays, several
 
 
 def arrays_of_wide(sheet: Sheet) -> tuple[Arrays, list[str]]:
@@ -57,11 +46,12 @@ def arrays_of_wide(sheet: Sheet) -> tuple[Arrays, list[str]]:
     arrays["reward"] = np.column_stack(
         [numbers_of(sheet, column, "unit", hint=hint) for column in outcomes["reward"].values()]
     )
-    for role, kind in _KINDS.items():
+    for role in OUTCOMES[1:]:
         if outcomes[role]:
-            arrays[role] = np.column_stack([_column(sheet, outcomes[role].get(agent), kind) for agent in agents])
+            found = [_column(sheet, outcomes[role].get(agent), VALUES[role]) for agent in agents]
+            arrays[role] = np.column_stack(found)
     if text is not None:
-        arrays["text"] = np.array(["" if is_missing(cell) else str(cell) for cell in sheet.columns[text]])
+        arrays["text"] = np.array(texts_of(sheet, text))
     if features:
         columns = [numbers_of(sheet, name, "number") for name in features]
         arrays |= {"features": np.column_stack(columns), "feature_name": np.array(features)}
@@ -76,12 +66,12 @@ def _column(sheet: Sheet, column: str | None, kind: Kind) -> npt.NDArray[np.floa
 
 def _outcomes(sheet: Sheet, known: set[str]) -> dict[str, dict[str, str]]:
     """The column of every agent, by role."""
-    found: dict[str, dict[str, str]] = {role: {} for role in _OUTCOMES}
+    found: dict[str, dict[str, str]] = {role: {} for role in OUTCOMES}
     parts = []
     for name in sheet.columns:
         if name in known or plain(name) in ASIDE or named_role(name) in ("text", "trial", "task"):
             continue
-        if named_role(name) in _OUTCOMES:
+        if named_role(name) in OUTCOMES:
             problem = "is the outcome of one agent, and no column names the agent"
             remedy = "add a column agent (or model), or call the column as its agent: a column per agent"
             raise InvalidInputError(sheet.place(name), problem, remedy)
@@ -170,8 +160,7 @@ def _sums(sheet: Sheet, ids: list[str]) -> list[str]:
 
 def _summary(sheet: Sheet, outcomes: dict[str, dict[str, str]], text: str | None) -> str:
     agents = list(outcomes["reward"])
-    shown = ", ".join(agents[:6]) + (f" and {len(agents) - 6} more" if len(agents) > 6 else "")
     more = [f"{role} of {len(columns)} agents" for role, columns in outcomes.items() if role != "reward" and columns]
     more += [f"{text} as text"] if text not in (None, "text") else []
     read = f"; read {', '.join(more)}" if more else ""
-    return f"a row per task and a column per agent, {sheet.n_rows} tasks x {len(agents)} agents ({shown}){read}"
+    return f"a row per task and a column per agent, {sheet.n_rows} tasks x {several(agents)}{read}"
