@@ -102,7 +102,7 @@ def test_report_parts(name):
     assert all(math.isfinite(row.mean) and row.protocol == "theory" for row in rows)
     shown = {row.metric for row in rows}
     quick_lacks = {"regret_20000"}
-    assert {view.metric for view in experiment.tables()} - shown <= quick_lacks
+    assert {view.metric for view in experiment.tables} - shown <= quick_lacks
     assert [view.name for view in experiment.figures(found)] == [name]
 
 

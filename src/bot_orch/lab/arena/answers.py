@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,23 +163,20 @@ _Rows = Floats
 _Entrant = Callable[[AnswerSide, Ints, int], _Rows]
 
 
-def _routed(weight: float, attempts: int, evaluated: Ints | None = None) -> _Entrant:
+def _routed(
+    side: AnswerSide, rows: Ints, seed: int, *, weight: float, attempts: int, evaluated: Ints | None = None
+) -> _Rows:
     """``auto``, after a warm start from the ``evaluated`` rows if there are any."""
-
-    def play(side: AnswerSide, rows: Ints, seed: int) -> _Rows:
-        objective = Objective(usd=weight)
-        router = Orchestrator(side.matrix.agents, seed=seed, objective=objective, ids="derived")
-        if evaluated is not None and len(evaluated):
-            router.learn_from(_evaluations(side, evaluated))
-        found = np.empty((len(rows), 3))
-        for t, row in enumerate(rows.tolist()):
-            shown = RowAnswers(side, row)
-            features = () if side.matrix.features is None else tuple(side.matrix.features[row].tolist())
-            reward = play_round(router, shown, Task(features=features), attempts)
-            found[t] = reward, shown.paid_usd, len(shown.asked)
-        return found
-
-    return play
+    router = Orchestrator(side.matrix.agents, seed=seed, objective=Objective(usd=weight), ids="derived")
+    if evaluated is not None and len(evaluated):
+        router.learn_from(_evaluations(side, evaluated))
+    found = np.empty((len(rows), 3))
+    for t, row in enumerate(rows.tolist()):
+        shown = RowAnswers(side, row)
+        features = () if side.matrix.features is None else tuple(side.matrix.features[row].tolist())
+        reward = play_round(router, shown, Task(features=features), attempts)
+        found[t] = reward, shown.paid_usd, len(shown.asked)
+    return found
 
 
 def _evaluations(side: AnswerSide, rows: Ints) -> Evaluations:
@@ -193,44 +191,29 @@ def _evaluations(side: AnswerSide, rows: Ints) -> Evaluations:
     return Evaluations(tuple(side.matrix.agents), side.matrix.reward[rows], features, answers=answers)
 
 
-def _single(side: AnswerSide, agent: int, rows: Ints) -> _Rows:
+def _best_single(side: AnswerSide, rows: Ints, _: int, *, weight: float) -> _Rows:
+    agent = int(np.nanmean(side.matrix.reward - weight * side.cost, axis=0).argmax())
     return np.stack([side.matrix.reward[rows, agent], side.cost[rows, agent], np.ones(len(rows))], axis=1)
 
 
-def _best_single(weight: float) -> _Entrant:
-    def play(side: AnswerSide, rows: Ints, _: int) -> _Rows:
-        agent = int(np.nanmean(side.matrix.reward - weight * side.cost, axis=0).argmax())
-        return _single(side, agent, rows)
-
-    return play
+def _oracle(side: AnswerSide, rows: Ints, _: int, *, weight: float) -> _Rows:
+    best = np.nan_to_num(side.matrix.reward[rows] - weight * side.cost[rows], nan=-9.0).argmax(axis=1)
+    return np.stack([side.matrix.reward[rows, best], side.cost[rows, best], np.ones(len(rows))], axis=1)
 
 
-def _oracle(weight: float) -> _Entrant:
-    def play(side: AnswerSide, rows: Ints, _: int) -> _Rows:
-        best = np.nan_to_num(side.matrix.reward[rows] - weight * side.cost[rows], nan=-9.0).argmax(axis=1)
-        reward, cost = side.matrix.reward[rows, best], side.cost[rows, best]
-        return np.stack([reward, cost, np.ones(len(rows))], axis=1)
-
-    return play
-
-
-def _chain(weight: float, *, hindsight: bool) -> _Entrant:
+def _chain(side: AnswerSide, rows: Ints, _: int, *, weight: float, hindsight: bool) -> _Rows:
     """The best two-step chain with a threshold on the first signal or check, fitted to all outcomes of some rows."""
-
-    def play(side: AnswerSide, rows: Ints, _: int) -> _Rows:
-        half = len(rows) // 2
-        fit = rows[half:] if hindsight else rows[:half]
-        sure = np.where(np.isnan(side.signal), 0.5, side.signal) + 2.0 * np.maximum(side.check, 0.0)
-        best, value = (0, 0, -math.inf), -math.inf
-        for i in range(len(side.matrix.agents)):
-            for threshold in (-math.inf, *np.quantile(sure[fit, i], _LEVELS)):
-                for j in range(len(side.matrix.agents)):
-                    net = _chained(side, fit, (i, j, float(threshold)), sure) @ np.array([1.0, -weight, 0.0])
-                    if net.mean() > value:
-                        best, value = (i, j, float(threshold)), net.mean()
-        return _chained(side, rows, best, sure)
-
-    return play
+    half = len(rows) // 2
+    fit = rows[half:] if hindsight else rows[:half]
+    sure = np.where(np.isnan(side.signal), 0.5, side.signal) + 2.0 * np.maximum(side.check, 0.0)
+    best, value = (0, 0, -math.inf), -math.inf
+    for i in range(len(side.matrix.agents)):
+        for threshold in (-math.inf, *np.quantile(sure[fit, i], _LEVELS)):
+            for j in range(len(side.matrix.agents)):
+                net = _chained(side, fit, (i, j, float(threshold)), sure) @ np.array([1.0, -weight, 0.0])
+                if net.mean() > value:
+                    best, value = (i, j, float(threshold)), net.mean()
+    return _chained(side, rows, best, sure)
 
 
 def _chained(side: AnswerSide, rows: Ints, chain: tuple[int, int, float], sure: Floats) -> _Rows:
@@ -252,15 +235,16 @@ def _vote(side: AnswerSide, rows: Ints, _: int) -> _Rows:
 
 
 def _entrants(side: AnswerSide, weight: float, attempts: int, evaluated: Ints) -> dict[str, _Entrant]:
-    found = {f"auto, {attempts} attempts": _routed(weight, attempts)}
+    routed = partial(_routed, weight=weight)
+    found: dict[str, _Entrant] = {f"auto, {attempts} attempts": partial(routed, attempts=attempts)}
     if len(evaluated):
-        found[f"auto, {attempts}, warm start"] = _routed(weight, attempts, evaluated)
+        found[f"auto, {attempts}, warm start"] = partial(routed, attempts=attempts, evaluated=evaluated)
     found |= {
-        "auto, 1 attempt": _routed(weight, 1),
-        "best single (hindsight)": _best_single(weight),
-        "chain (hindsight)": _chain(weight, hindsight=True),
-        "chain (first half)": _chain(weight, hindsight=False),
-        "oracle": _oracle(weight),
+        "auto, 1 attempt": partial(routed, attempts=1),
+        "best single (hindsight)": partial(_best_single, weight=weight),
+        "chain (hindsight)": partial(_chain, weight=weight, hindsight=True),
+        "chain (first half)": partial(_chain, weight=weight, hindsight=False),
+        "oracle": partial(_oracle, weight=weight),
     }
     return found | ({"vote of all": _vote} if (side.answer >= 0).any() else {})
 

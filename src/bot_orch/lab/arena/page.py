@@ -70,10 +70,10 @@ def write_page(
     under, results = _conditions_part(results), without_conditions(results)
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
-    figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
-    planes = [(dataset, order) for order in orders for dataset in _datasets(results, order)]
-    planes = [place for place in planes if has_plane(results, *place)]
-    draw = _Drawer(out, progress, figures + len(planes))
+    places = [(dataset, order) for order in orders for dataset in _datasets(results, order)]
+    planes = [place for place in places if has_plane(results, *place)]
+    figures = 2 * sum(bool(league(results, order)) for order in orders) + len(places) + len(planes)
+    draw = _Drawer(out, progress, figures)
     shown = {place: _plane(results, *place, index=index, draw=draw) for index, place in enumerate(planes)}
     parts = [_TITLE, _verdict_part(verdicts, shown), _INTRO]
     parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
@@ -90,7 +90,7 @@ def write_page(
     chapters += [Chapter("conditions", "Conditions")] if under else []
     chapters = [*([Chapter("verdict", "Verdict")] if verdicts else []), *chapters]
     write_atomically(out / "index.html", html_page("BOT-Orch: the arena", "".join(parts), chapters))
-    progress(figures + len(planes), figures + len(planes), "drawn")
+    progress(figures, figures, "drawn")
     return out / "index.html"
 
 
@@ -110,7 +110,7 @@ class _Drawer:
 
 
 def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _Drawer) -> str:
-    standings = league(results, order)
+    standings, found = league(results, order), normalised_under(results, order)
     parts = [f'<section id="{order}"><h2>{order.capitalize()} order</h2>']
     if standings:
         parts += [
@@ -121,7 +121,10 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _D
                 partial(draw_league, standings, kinds, order),
             ),
             "<h3>normalised, by data set</h3>",
-            _normalised_table(_by_set(results, order), [s.policy for s in standings]),
+            _normalised_table(
+                {dataset: found.get(dataset, {}) for dataset in _datasets(results, order)},
+                [s.policy for s in standings],
+            ),
             draw(
                 f"curves-{order}",
                 f"Normalised reward so far, {order} order, leaders of the league. Dotted: best single, random.",
@@ -151,23 +154,14 @@ def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:
     lines = []
     for place, s in enumerate(standings, 1):
         about = escape(entrant(s.policy).about) if s.policy.partition("@")[0] in known else ""
+        among = f"<td>{s.best_or_draw} of {s.sets}</td><td>{_two_digits(s.worst)}</td>" if several else ""
         lines.append(
             f"<tr><td>{place}</td><th style=text-align:left>{escape(s.policy)}</th><td>{kinds[s.policy]}</td>"
-            f"<td>{s.mean:.3f} ± {s.error:.3f}</td>"
-            f"{_among_sets(s) if several else ''}<td>{about}</td></tr>"
+            f"<td>{s.mean:.3f} ± {s.error:.3f}</td>{among}<td>{about}</td></tr>"
         )
     head = "<tr><th></th><th>policy</th><th></th><th>mean normalised ± s.e.</th>"
     head += "<th>best or draw</th><th>worst set</th>" if several else ""
     return scroll_box(f"<table class=summary>{head}<th>settings</th></tr>{''.join(lines)}</table>")
-
-
-def _among_sets(s: Standing) -> str:
-    return f"<td>{s.best_or_draw} of {s.sets}</td><td>{_two_digits(s.worst)}</td>"
-
-
-def _by_set(results: Results, order: str) -> dict[str, dict[str, Floats]]:
-    found = normalised_under(results, order)
-    return {dataset: found.get(dataset, {}) for dataset in _datasets(results, order)}
 
 
 def _normalised_table(table: Mapping[str, Mapping[str, Floats]], policies: Sequence[str], *, mean: bool = False) -> str:
@@ -175,13 +169,17 @@ def _normalised_table(table: Mapping[str, Mapping[str, Floats]], policies: Seque
     lines = []
     for dataset, values in table.items():
         best = draws_with_best(values) if values else set()
-        cells = "".join(_shaded(values.get(policy), policy in best) for policy in policies)
-        lines.append(f"<tr><th>{escape(dataset)}</th>{cells}</tr>")
+        lines.append((dataset, [_shaded(values.get(policy), policy in best) for policy in policies]))
     if mean:
         means = [np.array([v[name].mean() for v in table.values() if name in v]) for name in policies]
-        lines.append(f"<tr><th>mean</th>{''.join(_shaded(each, False) for each in means)}</tr>")
-    head = "".join(f"<th>{escape(policy)}</th>" for policy in policies)
-    return scroll_box(f"<table><tr><th>data set</th>{head}</tr>{''.join(lines)}</table>")
+        lines.append(("mean", [_shaded(each, False) for each in means]))
+    return _table("data set", [f"<th>{escape(policy)}</th>" for policy in policies], lines)
+
+
+def _table(corner: str, head: Sequence[str], lines: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """A table of cells in HTML, each line with its name."""
+    rows = "".join(f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>" for name, cells in lines)
+    return scroll_box(f"<table><tr><th>{corner}</th>{''.join(head)}</tr>{rows}</table>")
 
 
 def _conditions_part(results: Results) -> str:
@@ -221,15 +219,12 @@ def _steered(results: Results, order: str, condition: str) -> str:
     for (dataset, stage, policy), payload in results.items():
         found = {name: float(np.mean(values)) for name, values in payload["metrics"].items() if len(values)}
         if stage_of(stage) == (order, condition) and "steered" in found:
-            dollars = f"<td>{found['cost_usd_change']:+.3g}</td>" if "cost_usd_change" in found else "<td></td>"
-            lines.append(
-                f"<tr><th>{escape(dataset)}, {escape(policy)}</th><td>{_two_digits(found['unsteered'])}</td>"
-                f"<td>{_two_digits(found['steered'])}</td><td>{found['reward_change']:+.4f}</td>{dollars}</tr>"
-            )
-    if not lines:
-        return ""
+            dollars = f"{found['cost_usd_change']:+.3g}" if "cost_usd_change" in found else ""
+            shares = [_two_digits(found[name]) for name in ("unsteered", "steered")]
+            cells = [f"<td>{each}</td>" for each in (*shares, f"{found['reward_change']:+.4f}", dollars)]
+            lines.append((f"{dataset}, {policy}", cells))
     head = "<th>target's share of attacked prompts</th><th>with suffix</th><th>reward per task</th><th>dollars</th>"
-    return scroll_box(f"<table><tr><th></th>{head}</tr>{''.join(lines)}</table>")
+    return _table("", [head], lines) if lines else ""
 
 
 def _shaded(values: Any, best: bool) -> str:
@@ -246,12 +241,10 @@ def _two_digits(value: float) -> str:
 def _metric_table(results: Results, dataset: str, order: str) -> str:
     rows = {key[2]: payload["metrics"] for key, payload in results.items() if key[:2] == (dataset, order)}
     metrics = list(dict.fromkeys(name for row in rows.values() for name in row))
-    lines = []
-    for policy, row in rows.items():
-        cells = "".join(_cell(row.get(metric), _DIGITS.get(metric, 3)) for metric in metrics)
-        lines.append(f"<tr><th>{escape(policy)}</th>{cells}</tr>")
-    head = "".join(f"<th>{escape(metric)}</th>" for metric in metrics)
-    return scroll_box(f"<table><tr><th>policy</th>{head}</tr>{''.join(lines)}</table>")
+    lines = [
+        (policy, [_cell(row.get(metric), _DIGITS.get(metric, 3)) for metric in metrics]) for policy, row in rows.items()
+    ]
+    return _table("policy", [f"<th>{escape(metric)}</th>" for metric in metrics], lines)
 
 
 def _cell(values: Sequence[float] | None, digits: int) -> str:
@@ -294,15 +287,12 @@ def _verdict_part(verdicts: Sequence[ArenaVerdict], figures: dict[tuple[str, str
 
 def _verdict_table(verdict: ArenaVerdict) -> str:
     metrics = list(verdict.differences)
-    head = "".join(f"<th>{_NAMES[name]}</th><th>difference [95 %]</th>" for name in metrics)
+    head = [f"<th>{_NAMES[name]}</th><th>difference [95 %]</th>" for name in metrics]
     now = verdict.baseline if verdict.agent is None else f"{verdict.baseline}: {verdict.agent}"
-    base = "".join(f"<td>{_number(verdict.differences[name].baseline, name)}</td><td></td>" for name in metrics)
-    lines = [f"<tr><th>{escape(now)}</th>{base}</tr>"]
+    base = [f"<td>{_number(verdict.differences[name].baseline, name)}</td><td></td>" for name in metrics]
     ranked = sorted(verdict.policies, key=lambda name: -verdict.policies[name][verdict.metric].policy)
-    for policy in ranked:
-        cells = "".join(_gain_cells(verdict.policies[policy][name], name) for name in metrics)
-        lines.append(f"<tr><th>{escape(policy)}</th>{cells}</tr>")
-    return scroll_box(f"<table><tr><th>policy</th>{head}</tr>{''.join(lines)}</table>")
+    lines = [(policy, [_gain_cells(verdict.policies[policy][name], name) for name in metrics]) for policy in ranked]
+    return _table("policy", head, [(now, base), *lines])
 
 
 def _gain_cells(d: GainInterval, metric: str) -> str:

@@ -35,16 +35,9 @@ def draw_league(standings: Sequence[Standing], kinds: dict[str, str], order: str
     axis = axes[0, 0]
     y = np.arange(len(standings))[::-1]
     peer = [kinds[s.policy] == "peer" for s in standings]
-    bars = axis.barh(
-        y,
-        [s.mean for s in standings],
-        0.7,
-        xerr=[s.error for s in standings],
-        color=["#cfd8dc" if p else "#00796b" for p in peer],
-        edgecolor="black",
-        linewidth=0.6,
-        capsize=2,
-    )
+    paint = {"color": ["#cfd8dc" if p else "#00796b" for p in peer], "edgecolor": "black", "linewidth": 0.6}
+    errors = [s.error for s in standings]
+    bars = axis.barh(y, [s.mean for s in standings], 0.7, xerr=errors, capsize=2, **paint)
     for bar, is_peer in zip(bars, peer, strict=True):
         bar.set_hatch("///" if is_peer else "")
     axis.set_yticks(y, [s.policy for s in standings])
@@ -173,25 +166,17 @@ def draw_plane(results: Results, dataset: str, order: str) -> Any:
     named = sorted(agents.items(), key=lambda each: each[1]) if len(agents) <= _LABELLED else []
     for index, (name, (cost, reward)) in enumerate(named):  # neighbours above and below their points
         place = (4, -9) if index % 2 else (4, 4)
-        axis.annotate(
-            name.rpartition("/")[2][:24],
-            (cost, reward),
-            place,
-            textcoords="offset points",
-            fontsize=7,
-            color="#455a64",
-            parse_math=False,
-        )
+        ink = {"fontsize": 7, "color": "#455a64", "parse_math": False}
+        axis.annotate(name.rpartition("/")[2][:24], (cost, reward), place, textcoords="offset points", **ink)
     budget = results.get((dataset, order, "hull"), {}).get("budget_usd")
     if budget is not None:
         axis.axvline(budget, color="#9e9e9e", linestyle=":", label="budget")
     for index, (name, (cost, reward)) in enumerate(points.items()):
         baseline = results[dataset, order, name]["kind"] == "baseline"
-        style: dict[str, Any] = {"color": _COLORS[index % len(_COLORS)], "marker": _MARKERS[index % len(_MARKERS)]}
-        if baseline:
-            style["color"] = "white"
+        color = "white" if baseline else _COLORS[index % len(_COLORS)]
+        style = {"color": color, "marker": _MARKERS[index % len(_MARKERS)], "markersize": 7}
         label = f"{name} ({results[dataset, order, name]['agent']})" if name == "now" else name
-        axis.plot([cost], [reward], linestyle="", label=label, markeredgecolor="black", markersize=7, **style)
+        axis.plot([cost], [reward], linestyle="", label=label, markeredgecolor="black", **style)
     costs = [cost for cost, _ in [*agents.values(), *points.values()]]
     if min(costs) > 0.0 and max(costs) > 10.0 * min(costs):
         axis.set_xscale("log")

@@ -30,6 +30,7 @@ from bot_orch.lab.arena.registry import (
 )
 from bot_orch.lab.arena.verdict import verdicts, write_verdicts
 from bot_orch.lab.arena.warm import warm_start
+from bot_orch.lab.environments.matrix.check import known_mean
 from bot_orch.lab.environments.matrix.find import dataset_name, fingerprint, load_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Order, Replay, Setup
@@ -45,7 +46,6 @@ from bot_orch.lab.harness.replay_metrics import (
     budget_baseline,
     chosen,
     fixed_agent,
-    known_mean,
     score,
     scored,
 )

@@ -10,10 +10,11 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.core.constraints import Objective
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.lab.environments.matrix.check import known_mean
 from bot_orch.lab.environments.matrix.context import inputs_of
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.replay_metrics import by_group, dollars, filled, known_mean, net_weight, task_groups
+from bot_orch.lab.harness.replay_metrics import by_group, filled, net_weight, task_groups, valued
 from bot_orch.rng import derive_key
 from bot_orch.types import Agent, Outcome, Task
 
@@ -29,11 +30,8 @@ def warm_start(replay: Replay) -> dict[str, Any] | None:
     matrix, half = replay.matrix, replay.rounds // 2
     if matrix.runtime_only or replay.rounds > len(matrix.playable) or half < FEWEST:
         return None
-    values, weight = {"reward": matrix.reward}, net_weight(replay)
-    if matrix.cost_usd is not None:
-        values["cost_usd"] = dollars(replay)
-    if weight:
-        values["net"] = matrix.reward - weight * dollars(replay)
+    weight = net_weight(replay)
+    values = valued(replay, weight)
     metric = "net" if weight else "reward"
     seeds, tasks, names = replay.seeds[:_SEEDS], _tasks(matrix), Counter[str]()
     played = replay.rows[half:, : len(seeds)]

@@ -62,7 +62,7 @@ class Experiment:
     units: Callable[[Scale], Sequence[Unit]]
     run: Callable[[Mapping[str, Any]], Payload]
     rows: Callable[[Results], list[ResultRow]]
-    tables: Callable[[], list[TableView]] = list
+    tables: Sequence[TableView] = ()
     figures: Callable[[Results], list[FigureView]] = lambda results: []  # noqa: ARG005
     notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005
     #: More rows and notes, from the rows of all experiments of the run.

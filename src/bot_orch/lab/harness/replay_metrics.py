@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Floats, Ints
+from bot_orch.lab.environments.matrix.check import known_mean
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.lab.environments.replay.bandit import Replay
 from bot_orch.numerics.hull import upper_hull
@@ -186,9 +187,7 @@ def dollars(replay: Replay) -> Floats:
     """Dollars of every cell; the agent's mean where unknown."""
     cost = replay.matrix.cost_usd
     assert cost is not None  # noqa: S101 - callers ask only for sets with dollars
-    known = np.isfinite(cost)
-    mean = np.where(known, cost, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return filled(replay, np.where(known, cost, mean))
+    return filled(replay, np.where(np.isfinite(cost), cost, np.nan_to_num(known_mean(cost))))
 
 
 def _barred(replay: Replay) -> Floats:
@@ -269,9 +268,7 @@ def _curve(gain: Floats, scale: float) -> dict[str, list[float]]:
 
 def _anyone(replay: Replay, values: Floats) -> Floats:
     """The expected value of a random eligible agent, per task."""
-    known = replay.matrix.eligible & np.isfinite(values)
-    count = known.sum(axis=1)
-    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    return known_mean(np.where(replay.matrix.eligible, values, np.nan), axis=1)
 
 
 def filled(replay: Replay, values: Floats) -> Floats:
@@ -285,13 +282,6 @@ def _column(replay: Replay, agent: int) -> Floats:
     return column
 
 
-def known_mean(values: Floats) -> Floats:
-    """The mean along the first axis over known values; NaN where none is."""
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
-
-
 _GROUPS = 40
 _TOTALS = 200
 
@@ -303,11 +293,8 @@ def scored(replay: Replay, read: Reader, **options: Any) -> dict[str, Any]:
     """
     found = score(replay, read, **options)
     weight = net_weight(replay)
-    values = {"reward": replay.matrix.reward}
-    if replay.matrix.cost_usd is not None:
-        values["cost_usd"] = dollars(replay)
+    values = valued(replay, weight)
     if weight:
-        values["net"] = replay.matrix.reward - weight * dollars(replay)
         found["metrics"]["net"] = read(values["net"]).mean(axis=0).tolist()
         found["net_weight"] = weight
     which = task_groups(replay.matrix)[replay.rows]
@@ -318,6 +305,16 @@ def scored(replay: Replay, read: Reader, **options: Any) -> dict[str, Any]:
         found["groups"][name] = by_group(which, got)
         found["totals"][name] = np.cumsum(got.mean(axis=1))[at].tolist()
     return found
+
+
+def valued(replay: Replay, weight: float) -> dict[str, Floats]:
+    """Rewards of every cell, its dollars if they are known, and ``net`` if a dollar has a ``weight``."""
+    values = {"reward": replay.matrix.reward}
+    if replay.matrix.cost_usd is not None:
+        values["cost_usd"] = dollars(replay)
+    if weight:
+        values["net"] = replay.matrix.reward - weight * values["cost_usd"]
+    return values
 
 
 def by_group(group: Ints, got: Floats) -> dict[str, list[float]]:

@@ -165,7 +165,7 @@ def _section(plan: Plan, experiment: Experiment, done: dict[tuple[str, str], dic
         stem = plan.out / "figures" / view.name
         saved.append((view, (stem.with_suffix(".png"), stem.with_suffix(".svg"))))
     return Section(
-        experiment, experiment.rows(results), experiment.tables(), figures=saved, notes=experiment.notes(results)
+        experiment, experiment.rows(results), experiment.tables, figures=saved, notes=experiment.notes(results)
     )
 
 

@@ -15,7 +15,7 @@ from bot_orch.lab.environments.synthetic.settings import ABLATION, COMMON, ENVIR
 from bot_orch.lab.environments.triage import PAPER_SPLIT, TriageCondition, episodes, load_triage, paper_alignment
 from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.lab.harness.simulate import FeedbackMode, scores, simulate, triage_scores
-from bot_orch.lab.harness.tables import ResultRow, TableView, by_method, rows_from_seeds
+from bot_orch.lab.harness.tables import ResultRow, by_method, rows_from_seeds
 from bot_orch.numerics.estimators import EMA, History, LastReward, MeanReward, NoHistory
 from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.base import Policy
@@ -214,24 +214,23 @@ def _rms(z: list[float]) -> float:
     return float(np.sqrt(np.mean(np.square(z))))
 
 
-def _tables() -> list[TableView]:
-    views = [
+_TABLES = [
+    *(
         by_method(title, metric, "paper", columns=TABLES, digits=digits)
         for title, metric, digits in (
             ("Rms of z by reading and table", "rms_z", 2),
             ("Cells with |z| > 2", "beyond_two", 0),
             ("Cells compared: those of BOT-Orch and No-OT", "cells", 0),
         )
-    ]
-    net = by_method(
+    ),
+    by_method(
         "Net utility of BOT-Orch in triage",
         "net_utility",
         "paper",
         columns=("triage-iid", "triage-noniid"),
         note="The paper prints 108.84 and 110.61.",
-    )
-    return [*views, net]
-
+    ),
+]
 
 EXPERIMENT = Experiment(
     id="readings",
@@ -243,7 +242,7 @@ EXPERIMENT = Experiment(
     units=_units,
     run=run_reading,
     rows=_rows,
-    tables=_tables,
+    tables=_TABLES,
     notes=_notes,
     why="The readings that were not shipped, and how far each is from the published numbers.",
     order=26,

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.lab.environments.matrix.check import known_mean
 from bot_orch.lab.environments.matrix.context import encoded_texts
 from bot_orch.lab.environments.replay.bandit import RoundContext, RoundOutcome
 from bot_orch.lab.environments.replay.staged import Stage, StagedReplay
@@ -30,9 +31,7 @@ def steered_agent(stage: Stage) -> int:
     cost = stage.matrix.cost_usd
     if cost is None or not np.isfinite(cost).any():
         return int(stage.ranking[-1])
-    known = np.isfinite(cost)
-    mean = np.where(known, cost, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return int(np.where(known.any(axis=0), mean, -math.inf).argmax())
+    return int(np.nan_to_num(known_mean(cost), nan=-math.inf).argmax())
 
 
 def attacked_rounds(replay: StagedReplay) -> tuple[Bools, int]:
@@ -104,11 +103,6 @@ def false_rewards(stage: Stage, rng: np.random.Generator, *, share: float) -> St
     trials = stage.matrix.trials
     if trials is not None:
         trials = np.where(false[..., None] & np.isfinite(trials), said[..., None], trials)
-    matrix = replace(
-        stage.matrix,
-        reward=np.where(false, said, stage.matrix.reward),
-        trials=trials,
-        runtime=None,
-        runtime_only=False,
-    )
+    reward = np.where(false, said, stage.matrix.reward)
+    matrix = replace(stage.matrix, reward=reward, trials=trials, runtime=None, runtime_only=False)
     return replace(stage, matrix=matrix, truth=stage.matrix.reward)

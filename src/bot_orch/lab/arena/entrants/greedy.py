@@ -82,19 +82,15 @@ class Greedy(Player):
         self._sum[self._rows, after.agent] += np.where(known, reward, 0.0)
 
 
-def _player(setup: Setup, *, few: bool) -> Player:
-    return Greedy(setup, few=few)
-
-
 ENTRANTS = [
     Entrant(
         "optimistic-greedy",
         "every agent once, then the largest mean reward; no features",
-        partial(_player, few=False),
+        partial(Greedy, few=False),
     ),
     Entrant(
         "subsampled-greedy",
         "the same over 2 sqrt(rounds) agents drawn at random (Bayati et al. 2020 draw sqrt(rounds)); no features",
-        partial(_player, few=True),
+        partial(Greedy, few=True),
     ),
 ]

@@ -5,16 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from bot_orch.core.settings import Lambda
 from bot_orch.lab.arena.registry import Entrant
 from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.lab.harness.players import ClaimThreshold, Player, PolicyPlayer
 from bot_orch.policies.auto import Auto
 from bot_orch.policies.registry import make_policy
 
-
-def _auto(setup: Setup, *, lambda_: Lambda = "auto", context: bool = True, claims: bool = True) -> Player:
-    return PolicyPlayer(Auto(), setup, lambda_, context=context, claims=claims)
+_auto = partial(PolicyPlayer, Auto(), lambda_="auto")
 
 
 def _policy(name: str, lambda_: float, settings: dict[str, Any], setup: Setup) -> Player:
@@ -24,10 +21,6 @@ def _policy(name: str, lambda_: float, settings: dict[str, Any], setup: Setup) -
 def _tuned(name: str, scale: float) -> Entrant:
     about = f"exploration {scale:g}: earns more with features, locks in without"
     return Entrant(f"{name}-tuned", about, partial(_policy, name, 0.0, {"scale": scale}), default=False)
-
-
-def _by_claims(setup: Setup) -> Player:
-    return PolicyPlayer(ClaimThreshold(), setup)
 
 
 ENTRANTS = [
@@ -51,7 +44,7 @@ ENTRANTS = [
     Entrant(
         "claim-threshold",
         "the agent that is surest of itself if it claims 0.9, else one that claims nothing; random without claims",
-        _by_claims,
+        partial(PolicyPlayer, ClaimThreshold()),
         default=False,
     ),
 ]

@@ -25,11 +25,11 @@ def numbers(name: str, raw: Array) -> Floats:
     return values
 
 
-def trial_mean(values: Floats) -> Floats:
-    """The mean along the last axis over known values; NaN where none is."""
+def known_mean(values: Floats, axis: int = 0) -> Floats:
+    """The mean along an axis over known values; NaN where none is."""
     known = np.isfinite(values)
-    count = known.sum(axis=-1)
-    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+    count = known.sum(axis=axis)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
 
 
 def check_shape(name: str, values: Array, shape: tuple[int | None, ...], *, words: str) -> None:

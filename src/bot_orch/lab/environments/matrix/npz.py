@@ -19,10 +19,10 @@ from bot_orch.lab.environments.matrix.check import (
     CELL,
     check_shape,
     in_unit,
+    known_mean,
     names,
     non_negative,
     numbers,
-    trial_mean,
     words,
 )
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
@@ -230,7 +230,7 @@ def _reward(arrays: Files, runtime: RuntimeOutcomes | None) -> tuple[Floats, Flo
     values = in_unit(key, values)
     if runtime is not None and runtime.time_s.shape != values.shape[:2]:
         raise InvalidInputError("time_s", f"has shape {runtime.time_s.shape}", f"give it the shape of {key}")
-    return (values, None) if values.ndim == 2 else (trial_mean(values), values)
+    return (values, None) if values.ndim == 2 else (known_mean(values, axis=-1), values)
 
 
 def _cells(arrays: Files, key: str, shape: tuple[int, int], *, unit: bool = False) -> Floats | None:
@@ -239,7 +239,7 @@ def _cells(arrays: Files, key: str, shape: tuple[int, int], *, unit: bool = Fals
         return None
     values = numbers(key, arrays[key])
     if values.ndim == 3:
-        values = trial_mean(values)
+        values = known_mean(values, axis=-1)
     check_shape(key, values, shape, words=f"a {shape[0]} x {shape[1]} array, the shape of reward")
     return in_unit(key, values) if unit else non_negative(key, values)
 

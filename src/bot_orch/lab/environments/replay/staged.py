@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.lab.environments.matrix.check import known_mean
 from bot_orch.lab.environments.matrix.context import Inputs
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.lab.environments.replay.bandit import Replay, RoundOutcome
@@ -85,9 +86,7 @@ def rows_of(matrix: Matrix, rows: Ints) -> Matrix:
 def unrolled(replay: Replay) -> list[Stage]:
     """The rounds of every seed of a replay, unchanged."""
     m, context, inputs = replay.matrix, replay.context, replay.inputs
-    known = np.isfinite(m.reward)
-    mean = np.where(known, m.reward, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    ranking = np.argsort(-mean, kind="stable")
+    ranking = np.argsort(-np.nan_to_num(known_mean(m.reward)), kind="stable")
     return [
         Stage(
             rows_of(m, rows),
@@ -187,12 +186,8 @@ def _joined(matrices: Sequence[Matrix]) -> Matrix:
         if isinstance(getattr(first, field.name), np.ndarray):
             changed[field.name] = np.concatenate([getattr(matrix, field.name) for matrix in matrices])
     if first.runtime is not None:
-        changed["runtime"] = RuntimeOutcomes(
-            *(
-                np.concatenate([getattr(matrix.runtime, field.name) for matrix in matrices])
-                for field in fields(first.runtime)
-            )
-        )
+        joined = {f.name: np.concatenate([getattr(m.runtime, f.name) for m in matrices]) for f in fields(first.runtime)}
+        changed["runtime"] = RuntimeOutcomes(**joined)
     return replace(first, **changed)
 
 

@@ -62,17 +62,10 @@ def run(params: Mapping[str, Any]) -> dict[str, Any]:
 def rows(results: Results) -> list[ResultRow]:
     """One row per method, lambda and mark."""
     found = []
-    for key, payload in results.items():
+    for key, p in results.items():
         condition, name, _ = key.split("/")
-        found += rows_from_seeds(
-            ID,
-            f"triage-{condition}",
-            "paper",
-            method=name,
-            lambda_=payload["lambda"],
-            metrics=payload["metrics"],
-            compare=False,
-        )
+        played = {"method": name, "lambda_": p["lambda"], "metrics": p["metrics"]}
+        found += rows_from_seeds(ID, f"triage-{condition}", "paper", **played, compare=False)
     return found
 
 

@@ -78,24 +78,22 @@ def _units(scale: Scale) -> list[Unit]:
 
 
 def _rows(results: Results) -> list[ResultRow]:
-    rows = []
-    for environment, payload in results.items():
-        rows += rows_from_seeds(
-            "synthetic-data", environment, "paper", method="all agents", lambda_=0.0, metrics=payload["metrics"]
-        )
-    return rows
-
-
-def _tables() -> list[TableView]:
-    titles = {
-        "latent_reward_mean": "Mean latent reward, over seeds",
-        "latent_reward_sd": "Standard deviation of latent rewards within a seed",
-        "frailty_mean": "Mean frailty, over seeds",
-    }
     return [
-        TableView(title, metric, "paper", down="environment", across="method", digits=3)
-        for metric, title in titles.items()
+        row
+        for name, payload in results.items()
+        for row in rows_from_seeds("synthetic-data", name, "paper", method="all agents", metrics=payload["metrics"])
     ]
+
+
+_TITLES = {
+    "latent_reward_mean": "Mean latent reward, over seeds",
+    "latent_reward_sd": "Standard deviation of latent rewards within a seed",
+    "frailty_mean": "Mean frailty, over seeds",
+}
+_TABLES = [
+    TableView(title, metric, "paper", down="environment", across="method", digits=3)
+    for metric, title in _TITLES.items()
+]
 
 
 def _figures(results: Results) -> list[FigureView]:
@@ -186,7 +184,7 @@ EXPERIMENT = Experiment(
     units=_units,
     run=run_data,
     rows=_rows,
-    tables=_tables,
+    tables=_TABLES,
     figures=_figures,
     source="Figures 2 and 3",
     order=22,

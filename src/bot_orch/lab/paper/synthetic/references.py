@@ -43,13 +43,12 @@ def _rows(results: Results) -> list[ResultRow]:
     return rows
 
 
-def _tables() -> list[TableView]:
-    titles = {"oracle_regret": "Oracle regret", "alignment_cost": "Cumulative alignment cost"}
-    return [
-        TableView(f"{title} of BOT-Orch by reference", metric, protocol)
-        for metric, title in titles.items()
-        for protocol in ("paper", "deployable")
-    ]
+_TITLES = {"oracle_regret": "Oracle regret", "alignment_cost": "Cumulative alignment cost"}
+_TABLES = [
+    TableView(f"{title} of BOT-Orch by reference", metric, protocol)
+    for metric, title in _TITLES.items()
+    for protocol in ("paper", "deployable")
+]
 
 
 def _notes(results: Results) -> list[str]:
@@ -110,7 +109,7 @@ EXPERIMENT = Experiment(
     units=_units,
     run=run_synthetic,
     rows=_rows,
-    tables=_tables,
+    tables=_TABLES,
     figures=_figures,
     notes=_notes,
     order=23,

@@ -209,7 +209,7 @@ EXPERIMENT = Experiment(
     units=partial(_units, ENVIRONMENTS, _METHODS),
     run=run_synthetic,
     rows=_rows,
-    tables=_tables,
+    tables=_tables(),
     figures=_figures,
     notes=_notes,
     why="Parameters are not published; the geometry is fitted to the Random column alone.",
@@ -232,14 +232,14 @@ def _lambda_rows(results: Results) -> list[ResultRow]:
     return rows_of("synthetic-lambda", results, _LAMBDA_METRICS)
 
 
-def _lambda_tables() -> list[TableView]:
-    views = []
-    for metric, (title, digits) in _LAMBDA_METRICS.items():
-        views += [
-            by_lambda(f"{title} of BOT-Orch against lambda", metric, "paper", digits=digits),
-            by_method(f"{title} of the baselines", metric, "paper", lines=_BASELINES, digits=digits),
-        ]
-    return views
+_LAMBDA_TABLES = [
+    view
+    for metric, (title, digits) in _LAMBDA_METRICS.items()
+    for view in (
+        by_lambda(f"{title} of BOT-Orch against lambda", metric, "paper", digits=digits),
+        by_method(f"{title} of the baselines", metric, "paper", lines=_BASELINES, digits=digits),
+    )
+]
 
 
 def _lambda_notes(results: Results) -> list[str]:
@@ -303,7 +303,7 @@ LAMBDA_EXPERIMENT = Experiment(
     units=partial(_units, ABLATION, _LAMBDA_METHODS),
     run=run_synthetic,
     rows=_lambda_rows,
-    tables=_lambda_tables,
+    tables=_LAMBDA_TABLES,
     figures=_lambda_figures,
     notes=_lambda_notes,
     why="The same, against intervals of the mean instead of spreads.",

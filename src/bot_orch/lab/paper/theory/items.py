@@ -198,7 +198,7 @@ def theory_item(
         units=steps.units,
         run=steps.run,
         rows=rows,
-        tables=lambda: [replace(each, experiment=id) for each in (verdicts, *tables)],
+        tables=[replace(each, experiment=id) for each in (verdicts, *tables)],
         figures=lambda results: [FigureView(id, caption, partial(steps.draw, results))],
         notes=notes,
         source=(title.split(":")[0] if ":" in title else "") if source is None else source,

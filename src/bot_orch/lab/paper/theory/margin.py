@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,23 +126,18 @@ def lemma_claims(results: Results) -> list[Claim]:
     ]
 
 
-def margin_measures(results: Results) -> list[Measurement]:
-    """Table of the measured shares and the closed form."""
-    return [_measure("theory-margin", key, payload) for key, payload in results.items()]
-
-
-def lemma_measures(results: Results) -> list[Measurement]:
-    """Figure of the measured shares and the closed form, by lambda."""
+def measures(results: Results, environment: str = "theory-margin") -> list[Measurement]:
+    """Measured shares and the closed form; those of the lemma by the lambda that their keys end with."""
+    lemma = environment == "theory-margin-lemma"
     return [
-        _measure("theory-margin-lemma", key, payload, lambda_=float(key.split("/")[1]))
-        for key, payload in results.items()
+        Measurement(
+            environment,
+            key,
+            {"misordered": p["misordered"], "exact": [p["exact"]]},
+            lambda_=float(key.split("/")[1]) if lemma else 1.0,
+        )
+        for key, p in results.items()
     ]
-
-
-def _measure(environment: str, key: str, payload: Payload, *, lambda_: float = 1.0) -> Measurement:
-    return Measurement(
-        environment, key, {"misordered": payload["misordered"], "exact": [payload["exact"]]}, lambda_=lambda_
-    )
 
 
 def _base(scale: Scale) -> dict[str, Any]:
@@ -206,7 +202,7 @@ EXPERIMENT = theory_item(
     title="Theorem, item 3: margin robustness",
     about="With Gaussian noise on the alignment costs and |w_j - w_i| &gt; sigma sqrt(2 ln 2), two agents are said to "
     "be misordered with probability below 1/4.",
-    steps=Steps(margin_units, run, margin_claims, margin_measures, draw_margin),
+    steps=Steps(margin_units, run, margin_claims, measures, draw_margin),
     tables=[
         view(
             "Share misordered", "misordered", digits=4, note="margin/x: x sigma; deficit/x: r_j - r_i = x lambda sigma"
@@ -223,7 +219,7 @@ LEMMA = theory_item(
     title="Lemma: margin robustness",
     about="The appendix states item 3 with the margin multiplied by lambda, Delta = lambda (w_j - w_i), and the noise "
     "not. printed: Delta = sigma sqrt(2 ln 2). scaled: w_j - w_i = sigma sqrt(2 ln 2).",
-    steps=Steps(lemma_units, run, lemma_claims, lemma_measures, draw_lemma),
+    steps=Steps(lemma_units, run, lemma_claims, partial(measures, environment="theory-margin-lemma"), draw_lemma),
     tables=[view("Share misordered at the threshold", "misordered", digits=4)],
     caption="Share of misordered draws at the lemma's threshold, by lambda.",
     order=45,

@@ -425,17 +425,9 @@ def _line(axis: Any, results: Results, case: str, *, method: str, label: str, me
     mean = np.array([np.mean(v) for v in values])
     error = np.array([np.std(v) / np.sqrt(len(v)) for v in values])
     color, line, marker = _LOOKS[method]
-    axis.errorbar(
-        horizons,
-        mean,
-        yerr=2.0 * error,
-        color=color,
-        linestyle=line,
-        marker=marker,
-        markersize=4,
-        capsize=2,
-        label=f"{label}: slope {slope_of(results, case, method, metric=metric)}",
-    )
+    look = {"color": color, "linestyle": line, "marker": marker, "markersize": 4, "capsize": 2}
+    told = f"{label}: slope {slope_of(results, case, method, metric=metric)}"
+    axis.errorbar(horizons, mean, yerr=2.0 * error, label=told, **look)
 
 
 def _ceiling(axis: Any, results: Results, case: str, *, ceiling: Any, label: str) -> None:

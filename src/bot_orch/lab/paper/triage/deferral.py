@@ -25,7 +25,7 @@ from bot_orch.lab.environments.triage import (
 from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.lab.harness.players import ClaimThreshold
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.lab.harness.tables import ResultRow, TableView, by_method, rows_from_seeds
+from bot_orch.lab.harness.tables import ResultRow, by_method, rows_from_seeds
 from bot_orch.lab.paper.triage.play import CONDITIONS, entrant
 from bot_orch.numerics.choice import argmax_ties
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
@@ -332,24 +332,23 @@ def _notes(results: Results) -> list[str]:
     return [plainly(found), *(note for condition in found for note in worth_notes(condition, found[condition]))]
 
 
-def _tables() -> list[TableView]:
-    titles = {
-        "team_accuracy": "Team accuracy",
-        "escalation_rate": "Escalation rate",
-        "above_threshold": "Accuracy above a threshold at equal escalation",
-    }
-    return [
-        by_method(
-            f"{title}, {condition}",
-            metric,
-            "deployable",
-            columns=[f"triage-{condition}{which}" for which in (", the paper's", ", twenty", "")],
-            lines=_METHODS,
-            digits=4,
-        )
-        for condition in reversed(CONDITIONS)
-        for metric, title in titles.items()
-    ]
+_TITLES = {
+    "team_accuracy": "Team accuracy",
+    "escalation_rate": "Escalation rate",
+    "above_threshold": "Accuracy above a threshold at equal escalation",
+}
+_TABLES = [
+    by_method(
+        f"{title}, {condition}",
+        metric,
+        "deployable",
+        columns=[f"triage-{condition}{which}" for which in (", the paper's", ", twenty", "")],
+        lines=_METHODS,
+        digits=4,
+    )
+    for condition in reversed(CONDITIONS)
+    for metric, title in _TITLES.items()
+]
 
 
 EXPERIMENT = Experiment(
@@ -364,7 +363,7 @@ EXPERIMENT = Experiment(
     units=_units,
     run=_run,
     rows=_rows,
-    tables=_tables,
+    tables=_TABLES,
     notes=_notes,
     order=13,
 )

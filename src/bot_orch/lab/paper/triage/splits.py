@@ -82,17 +82,15 @@ def _notes(results: Results) -> list[str]:
     ]
 
 
-def _tables() -> list[TableView]:
-    views = [
-        TableView(f"{title}, mean and range over splits", metric, "paper", columns=PAPER_METHODS, digits=digits)
-        for metric, (title, digits) in {**METRICS, "net_utility": ("Net utility", 2)}.items()
-    ]
-    return [
-        *views,
-        TableView("Team accuracy", "team_accuracy", "deployable", digits=3),
-        TableView("Escalation rate", "escalation_rate", "deployable", digits=3),
-        TableView("Net utility", "net_utility", "deployable"),
-    ]
+_TABLES = [
+    TableView(f"{title}, mean and range over splits", metric, "paper", columns=PAPER_METHODS, digits=digits)
+    for metric, (title, digits) in {**METRICS, "net_utility": ("Net utility", 2)}.items()
+]
+_TABLES += [
+    TableView("Team accuracy", "team_accuracy", "deployable", digits=3),
+    TableView("Escalation rate", "escalation_rate", "deployable", digits=3),
+    TableView("Net utility", "net_utility", "deployable"),
+]
 
 
 EXPERIMENT = Experiment(
@@ -103,7 +101,7 @@ EXPERIMENT = Experiment(
     units=_units,
     run=_run,
     rows=_rows,
-    tables=_tables,
+    tables=_TABLES,
     notes=_notes,
     order=12,
 )

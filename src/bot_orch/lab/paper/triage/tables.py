@@ -70,24 +70,22 @@ def _rows_of(experiment: str, results: Results, *, main: bool = False) -> list[R
     return rows
 
 
-def _tables() -> list[TableView]:
-    views = [
-        TableView(title, metric, "paper", columns=PAPER_METHODS, note=_NOTES.get(metric, ""), digits=digits)
-        for metric, (title, digits) in METRICS.items()
-    ]
-    views.append(by_method("Other baselines: net utility", "net_utility", "paper", lines=BASELINES))
-    deployable = {
-        "team_accuracy": "Team accuracy",
-        "escalation_rate": "Escalation rate",
-        "escalation_rate_shifted": "Escalation rate on shifted patients",
-        "net_utility": "Net utility, lambda = 3 for all",
-        "oracle_regret": "Oracle regret, lambda = 3 for all",
-    }
-    everyone = methods("deployable")
-    return views + [
-        by_method(title, metric, "deployable", lines=everyone, digits=METRICS[metric][1])
-        for metric, title in deployable.items()
-    ]
+_TABLES = [
+    TableView(title, metric, "paper", columns=PAPER_METHODS, note=_NOTES.get(metric, ""), digits=digits)
+    for metric, (title, digits) in METRICS.items()
+]
+_TABLES.append(by_method("Other baselines: net utility", "net_utility", "paper", lines=BASELINES))
+_DEPLOYABLE = {
+    "team_accuracy": "Team accuracy",
+    "escalation_rate": "Escalation rate",
+    "escalation_rate_shifted": "Escalation rate on shifted patients",
+    "net_utility": "Net utility, lambda = 3 for all",
+    "oracle_regret": "Oracle regret, lambda = 3 for all",
+}
+_TABLES += [
+    by_method(title, metric, "deployable", lines=methods("deployable"), digits=METRICS[metric][1])
+    for metric, title in _DEPLOYABLE.items()
+]
 
 
 def _figures(results: Results) -> list[FigureView]:
@@ -125,7 +123,7 @@ EXPERIMENT = Experiment(
     units=_units,
     run=run_triage,
     rows=partial(_rows_of, "triage", main=True),
-    tables=_tables,
+    tables=_TABLES,
     figures=_figures,
     notes=lambda _: [
         "The baselines of the deployable tables are bandits. Rules that learn nothing, such as a threshold on the "
@@ -156,13 +154,12 @@ def _lambda_rows(results: Results) -> list[ResultRow]:
     return _rows_of("triage-lambda", {key: each for key, each in results.items() if "/bot-orch/" in key})
 
 
-def _lambda_tables() -> list[TableView]:
-    titles = {"net_utility": "Net utility", "oracle_regret": "Oracle regret", "team_accuracy": "Team accuracy"}
-    return [
-        by_lambda(f"{title} of BOT-Orch against lambda", metric, protocol, digits=METRICS[metric][1])
-        for protocol in PROTOCOLS
-        for metric, title in titles.items()
-    ]
+_TITLES = {"net_utility": "Net utility", "oracle_regret": "Oracle regret", "team_accuracy": "Team accuracy"}
+_LAMBDA_TABLES = [
+    by_lambda(f"{title} of BOT-Orch against lambda", metric, protocol, digits=METRICS[metric][1])
+    for protocol in PROTOCOLS
+    for metric, title in _TITLES.items()
+]
 
 
 def _lambda_figures(results: Results) -> list[FigureView]:
@@ -194,7 +191,7 @@ LAMBDA_EXPERIMENT = Experiment(
     units=_lambda_units,
     run=run_triage,
     rows=_lambda_rows,
-    tables=_lambda_tables,
+    tables=_LAMBDA_TABLES,
     figures=_lambda_figures,
     why="The history term f is not printed; 0.05 times the mean past reward was chosen here.",
     source="Table 7, Figures 6 and 7",

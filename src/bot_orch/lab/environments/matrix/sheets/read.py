@@ -11,7 +11,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.sheet import Sheet, sheet_of_csv, sheet_of_frame, sheet_of_parquet
-from bot_orch.lab.environments.matrix.check import trial_mean
+from bot_orch.lab.environments.matrix.check import known_mean
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
 from bot_orch.lab.environments.matrix.sheets.long import Arrays, arrays_of_long, is_long
@@ -79,7 +79,7 @@ def _renamed(arrays: Arrays) -> Arrays:
         limit = arrays["cutoff_s"].reshape(-1, *[1] * (seconds.ndim - 1))
         arrays["time_s"] = np.where(silent, limit, seconds)
     if "claim" in arrays and arrays["claim"].ndim == 3:
-        arrays["claim"] = trial_mean(arrays["claim"])
+        arrays["claim"] = known_mean(arrays["claim"], axis=-1)
     return arrays
 
 
