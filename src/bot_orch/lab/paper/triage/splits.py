@@ -83,15 +83,14 @@ def _notes(results: Results) -> list[str]:
 
 
 _TABLES = [
-    TableView(f"{title}, mean and range over splits", metric, "paper", columns=PAPER_METHODS, digits=digits)
-    for metric, (title, digits) in {**METRICS, "net_utility": ("Net utility", 2)}.items()
-]
-_TABLES += [
+    *(
+        TableView(f"{title}, mean and range over splits", metric, "paper", columns=PAPER_METHODS, digits=digits)
+        for metric, (title, digits) in {**METRICS, "net_utility": ("Net utility", 2)}.items()
+    ),
     TableView("Team accuracy", "team_accuracy", "deployable", digits=3),
     TableView("Escalation rate", "escalation_rate", "deployable", digits=3),
     TableView("Net utility", "net_utility", "deployable"),
 ]
-
 
 EXPERIMENT = Experiment(
     id="triage-splits",

@@ -70,11 +70,6 @@ def _rows_of(experiment: str, results: Results, *, main: bool = False) -> list[R
     return rows
 
 
-_TABLES = [
-    TableView(title, metric, "paper", columns=PAPER_METHODS, note=_NOTES.get(metric, ""), digits=digits)
-    for metric, (title, digits) in METRICS.items()
-]
-_TABLES.append(by_method("Other baselines: net utility", "net_utility", "paper", lines=BASELINES))
 _DEPLOYABLE = {
     "team_accuracy": "Team accuracy",
     "escalation_rate": "Escalation rate",
@@ -82,9 +77,16 @@ _DEPLOYABLE = {
     "net_utility": "Net utility, lambda = 3 for all",
     "oracle_regret": "Oracle regret, lambda = 3 for all",
 }
-_TABLES += [
-    by_method(title, metric, "deployable", lines=methods("deployable"), digits=METRICS[metric][1])
-    for metric, title in _DEPLOYABLE.items()
+_TABLES = [
+    *(
+        TableView(title, metric, "paper", columns=PAPER_METHODS, note=_NOTES.get(metric, ""), digits=digits)
+        for metric, (title, digits) in METRICS.items()
+    ),
+    by_method("Other baselines: net utility", "net_utility", "paper", lines=BASELINES),
+    *(
+        by_method(title, metric, "deployable", lines=methods("deployable"), digits=METRICS[metric][1])
+        for metric, title in _DEPLOYABLE.items()
+    ),
 ]
 
 
