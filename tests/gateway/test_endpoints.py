@@ -102,6 +102,15 @@ def test_all_down_is_the_failure_of_the_agent(endpoint, serve, client, places):
     assert [each.ending for each in attempts(service, 2)] == ["upstream_5xx"] * 2
 
 
+def test_failed_places_leave_calls_for_the_other_agents(endpoint, serve, agent, client):
+    down, good = endpoint.script(*[DOWN] * 8), endpoint.script(GOOD)
+    listed = "endpoints: [" + ", ".join([f'{{base_url: "{down}"}}'] * 4) + "]"
+    service = serve(agent("URL", "one", tries=2).replace('base_url: "URL"', listed), agent(good, "two"))
+    through = client(service)
+    assert [ask(through).headers["x-bot-orch-agent"] for _ in range(3)] == ["two"] * 3
+    assert len(endpoint.seen(down)) >= 4
+
+
 def test_a_request_that_is_at_fault_goes_to_one_place(endpoint, serve, client, places):
     urls = endpoint.script({"status": 400, "error": {"message": "messages: wrong"}}), endpoint.script(GOOD)
     service = serve(places(*urls))
@@ -134,6 +143,13 @@ def test_passed_requests_go_to_a_place_that_is_well(endpoint, serve, client, pla
     ask(client(service))
     assert service.post("/v1/embeddings", {"input": "a"}).json() == {"data": []}
     assert len(endpoint.seen(bad)) == 1
+
+
+def test_passed_requests_go_on_to_the_next_place_if_one_is_away(endpoint, serve, places):
+    good = endpoint.script({"document": {"data": []}}, {"document": {"data": [1]}})
+    service = serve(places("http://127.0.0.1:9/v1", good), after="passthrough: {agent: one}")
+    found = [service.post("/v1/embeddings", {"input": "a"}) for _ in range(2)]
+    assert [each.json() for each in found] == [{"data": []}, {"data": [1]}]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at calling one agent, as logged. A call with retries has several."""
+    """One attempt at calling one agent, as logged. A call with retries has several.
+
+    ``passed_over``: one endpoint of the agent failed and the next one was asked, in the same call.
+    """
 
     agent: str
     request_id: str
@@ -124,6 +127,7 @@ class Attempt:
     status: int | None = None
     usage: Usage = Usage()
     cost_usd: float = 0.0
+    passed_over: bool = False
 
     def outcome(self, reward: float | None = None) -> Outcome | None:
         """The outcome to learn from; ``None`` if the agent was not called."""

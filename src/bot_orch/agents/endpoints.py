@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
@@ -33,9 +33,20 @@ class EndpointsRunner:
         """Stream from the places in turn until one begins its answer."""
         return self._in_turn(request, lambda runner, request: runner.stream(request))
 
-    def passed(self, *request: Any) -> Any:
-        """Send a request as it came, to the first place that is well."""
-        return self._runners[self._order()[0]].passed(*request)
+    @asynccontextmanager
+    async def passed(self, *request: Any) -> AsyncGenerator[Any, None]:
+        """Send a request as it came to the places in turn, until one answers, whatever its status."""
+        for place in (order := self._order()):
+            async with AsyncExitStack() as stack:
+                try:
+                    response = await stack.enter_async_context(self._runners[place].passed(*request))
+                except (CallFailure, asyncio.CancelledError) as failure:
+                    self._well_at[place] = time.monotonic() + _REST_S
+                    if place == order[-1] or not isinstance(failure, CallFailure):
+                        raise
+                    continue
+                yield response
+                return
 
     async def close(self) -> None:
         """Close the runners of all places."""

@@ -145,6 +145,7 @@ class FirstBytes:
         return min(max(_SILENCE * latest[int(0.9 * len(latest))], _LEAST_SILENCE_S), _LONGEST_SILENCE_S)
 
 
+_NOTHING = CallReply()
 _UNTIMED = Limits(first_byte_s=None, total_s=None, idle_s=None)
 
 
@@ -156,7 +157,6 @@ class _Run:
     deadline_at: float | None
     _: KW_ONLY
     attempts: list[Attempt] = field(default_factory=list)
-    passed_over: int = 0  # of these: calls of endpoints that another one has answered, or failed after
 
 
 @dataclass(slots=True, eq=False)
@@ -430,8 +430,7 @@ class Guard:
         watch, run = attempt.watch, attempt.run
         watch.waited_s, watch.first_byte_s = ended.elapsed_s, ended.first_byte_s
         for each in ended.attempts[:-1]:
-            run.passed_over += 1
-            self._note(run, each.ending, each.elapsed_s, first=each.first_byte_s, status=each.status, reply=CallReply())
+            self._note(run, each.ending, each.elapsed_s, first=each.first_byte_s, status=each.status, passed_over=True)
 
     def _failure(self, error: BaseException) -> CallFailure:
         if self._closing:
@@ -454,15 +453,23 @@ class Guard:
         if self.breaker.view().opened > opened:
             fields = {"agent": self.agent_id, "ending": str(ending), "detail": ending.meaning.what}
             _log.error("circuit opened", extra={"fields": fields})
-        self._note(attempt.run, ending, attempt.watch.waited_s, first=first, status=status, reply=reply or CallReply())
+        self._note(attempt.run, ending, attempt.watch.waited_s, first=first, status=status, reply=reply or _NOTHING)
 
     def _refuse(self, run: _Run, ending: Ending, message: str = "") -> CallFailure:
-        self._note(run, ending, 0.0, first=None, status=None, reply=CallReply())
+        self._note(run, ending, 0.0, first=None, status=None)
         wait_s = self.retry_in_s or None
         return CallFailure(ending, message, started=False, retry_after_s=wait_s, attempts=tuple(run.attempts))
 
     def _note(
-        self, run: _Run, ending: Ending, elapsed_s: float, *, first: float | None, status: int | None, reply: CallReply
+        self,
+        run: _Run,
+        ending: Ending,
+        elapsed_s: float,
+        *,
+        first: float | None,
+        status: int | None,
+        reply: CallReply = _NOTHING,
+        passed_over: bool = False,
     ) -> None:
         number = len(run.attempts) + 1
         entry = Attempt(
@@ -475,6 +482,7 @@ class Guard:
             status=status,
             usage=reply.usage,
             cost_usd=reply.cost_usd,
+            passed_over=passed_over,
         )
         run.attempts.append(entry)
         _log_failure(entry)
@@ -485,12 +493,11 @@ class Guard:
         """Log a failed call of one endpoint before the next one is tried within the same attempt."""
         run = next((each.run for each in self._active if each.run.request is request), None)
         if run is not None:
-            run.passed_over += 1
-            self._note(run, failure.ending, elapsed_s, first=None, status=failure.status, reply=CallReply())
+            self._note(run, failure.ending, elapsed_s, first=None, status=failure.status, passed_over=True)
 
     def _pause(self, failure: CallFailure, run: _Run) -> float | None:
         """Seconds before the next attempt, or ``None`` to give up."""
-        number, retry = len(run.attempts) - run.passed_over, self.retry
+        number, retry = sum(not each.passed_over for each in run.attempts), self.retry
         safe = failure.ending.meaning.retryable and (retry.idempotent or not failure.started)
         most = retry.tries if run.request.most_calls is None else min(retry.tries, run.request.most_calls)
         if not safe or number >= most or not self.breaker.ready() or self._closing:

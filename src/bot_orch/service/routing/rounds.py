@@ -411,7 +411,7 @@ class Round:
             self.runtime.judges.hear(decision, self.call, reply, known=known)
 
     def _add_up(self, attempts: Sequence[Attempt]) -> None:
-        self.calls += sum(attempt.ending.meaning.attempted for attempt in attempts)
+        self.calls += sum(each.ending.meaning.attempted and not each.passed_over for each in attempts)
         self.spent_usd += sum(attempt.cost_usd for attempt in attempts)
 
     def _request(self, decision: DecisionMade) -> CallRequest:
