@@ -43,6 +43,10 @@ _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode  # json.loads
 
 def read_text(path: Path) -> str:
     """Read a UTF-8 file of at most 1 MB."""
+    if not path.exists():
+        raise InvalidInputError(str(path), "does not exist", "name another file, or write one: bot-orch quickstart")
+    if path.is_dir():
+        raise InvalidInputError(str(path), "is a folder", "name a file")
     if path.stat().st_size > _LARGEST:
         raise InvalidInputError(str(path), "is too large", f"keep it under {_LARGEST} bytes")
     try:

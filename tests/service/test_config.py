@@ -163,7 +163,7 @@ def test_secrets_are_not_written_down():
 def test_paths_are_taken_from_the_file(tmp_path):
     (tmp_path / "c.yaml").write_text(MINIMAL)
     assert load_config(tmp_path / "c.yaml").database == str(tmp_path / "bot-orch.sqlite")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(InvalidInputError, match="does not exist"):
         load_config(tmp_path / "none.yaml")
 
 

@@ -86,7 +86,7 @@ def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
     assert main(["erase", str(path), "--user", "alice"]) == 0
     said = capsys.readouterr().out
     assert "30 decision, 30 feedback" in said and "stay until they have ended: 1" in said
-    assert "policy.context_documents 4097: number of texts by hashed word" in said
+    assert "  number of texts by hashed word, erased ones included: policy.context_documents[4097]\n" in said
     for name in ("task", "key", "report"):
         assert not holds(path, f"alice-{name}-0"), name
         assert holds(path, f"bob-{name}-1"), name

@@ -75,7 +75,7 @@ def test_the_command_says_what_would_have_been_saved(start, tmp_path, capsys):
     chats(service, 80)
     service.stop()
     assert main(["report", str(tmp_path / "log.sqlite"), "--against"]) == 0
-    assert "The router, had it served, compared with\n  what was served (mode observe), " in capsys.readouterr().out
+    assert "The router, had it served, compared with\n  what was served (router.observe), " in capsys.readouterr().out
 
 
 def test_the_dashboard_says_what_would_have_been_saved(start):
@@ -86,7 +86,7 @@ def test_the_dashboard_says_what_would_have_been_saved(start):
     chats(service, 80)
     page = service.get("/").body.decode()
     assert "Savings" in page
-    assert "what was served (mode observe)" in page and "less; quality -0." in page and "±" in page
+    assert "what was served (router.observe)" in page and "less; quality -0." in page and "±" in page
 
     def dollars():
         table = csv.DictReader(service.get("/dashboard/agents.csv").body.decode().splitlines())
@@ -116,8 +116,9 @@ def test_no_more_is_spent_on_comparisons_than_the_cap(start, tmp_path):
 
 @pytest.mark.parametrize("observes", [True, False])
 def test_answers_tell_their_dollars_and_the_baselines(start, observes):
-    """Without a baseline, the dearest agent is it."""
-    service = start(config() if observes else CONFIG.replace("ROUTER", "").replace("JUDGES", LENGTH))
+    """Without a baseline, the dearest agent that is not a person is it."""
+    text = config() if observes else CONFIG.replace("ROUTER", "").replace("JUDGES", LENGTH)
+    service = start(text + "  - {{id: ada, kind: human, price: {{per_call_usd: 5}}}}\n")
     (answer,) = chats(service, 1, model="short")
     assert float(answer.headers["x-bot-orch-cost-usd"]) == 0.001
     assert float(answer.headers["x-bot-orch-baseline-usd"]) == 0.01

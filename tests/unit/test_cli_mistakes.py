@@ -34,10 +34,39 @@ def test_a_port_that_is_none(port, configured, capsys):
     assert "config.listen.port: expected `int`" in refused(capsys, "serve", configured, "--port", port)
 
 
-@pytest.mark.parametrize("words", [["replay"], ["export"], ["evaluate", "--policy", "uniform", "--"]])
+@pytest.mark.parametrize("command", ["serve", "validate"])
+def test_a_configuration_that_is_missing_or_a_folder(command, tmp_path, capsys):
+    assert "does not exist; name another file" in refused(capsys, command, tmp_path / "none.yaml")
+    assert f"{tmp_path}: is a folder; name a file" in refused(capsys, command, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [["replay"], ["report"], ["export"], ["erase", "--user", "ada"], ["evaluate", "--policy", "uniform", "--"]]
+)
 def test_a_folder_instead_of_a_log(words, tmp_path, capsys):
     more = [tmp_path / "a.csv"] if words == ["export"] else []
-    assert str(tmp_path) in refused(capsys, *words, tmp_path, *more)
+    said = refused(capsys, *words, tmp_path, *more)
+    assert said == f"bot-orch: log: {tmp_path} is a folder; pass the path of a log"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "bot-orch: the following arguments are required: COMMAND; see bot-orch --help"),
+        (["evaluate", "a.sqlite"], "evaluate: the following arguments are required: --policy; see bot-orch evaluate"),
+        (["serve", "c.yaml", "--port", "x"], "bot-orch serve: argument --port: invalid int value: 'x'; see"),
+        (["report", "a.sqlite", "--wrong"], "unrecognized arguments: --wrong; see bot-orch"),
+    ],
+)
+def test_wrong_words_get_one_line(words, said, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line and stop.value.code == 2
+
+
+def test_erase_without_a_subject_names_both_ways(tmp_path, capsys):
+    assert "say whose decisions to erase, or with --texts-older-than" in refused(capsys, "erase", tmp_path / "a.sqlite")
 
 
 @pytest.mark.parametrize("words", [["quickstart", "--write", "--yes", "--force"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 
 from bot_orch.errors import InvalidInputError
 
@@ -40,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = any(each is not None for each in decisions)
     if wanted == (arguments.texts_older_than is not None):
         what = "together with --texts-older-than" if wanted else "missing"
-        raise InvalidInputError("--user or --before", f"is {what}", "say one: whose decisions, or which texts to erase")
+        remedy = "say whose decisions to erase, or with --texts-older-than which texts"
+        raise InvalidInputError("--user or --before", f"is {what}", remedy)
     return _erase(arguments) if wanted else _erase_texts(arguments)
 
 
@@ -60,8 +62,11 @@ def _erase(arguments: argparse.Namespace) -> int:
     print(f"events emptied: {found.events.total()}" + (f" ({said})" if said else ""))  # noqa: T201
     print(f"decisions that stay until they have ended: {found.kept}")  # noqa: T201
     print("the learned state still holds:")  # noqa: T201
+    arrays: dict[str, list[str]] = {}
     for name, shape, what in found.held:
-        print(f"  {name} {' x '.join(map(str, shape)) or '1'}: {what}")  # noqa: T201
+        arrays.setdefault(what, []).append(f"{name}[{','.join(map(str, shape))}]")
+    for what, names in sorted(arrays.items(), key=lambda each: len(each[1])):
+        print(textwrap.fill(f"{what}: {', '.join(names)}", 118, initial_indent="  ", subsequent_indent="    "))  # noqa: T201
     return 0
 
 

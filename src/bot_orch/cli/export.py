@@ -19,7 +19,7 @@ Write one line per decision (or per event) to a file; its suffix determines the 
 
 With --before, write the events before a time to Parquet files in a folder, and with --delete remove them from the log.
 The log keeps the state after them and the names that they have used (idempotency keys, feedback ids); replay, evaluate,
-export and spend read files and log as one. Files are read back and on disk before anything is removed; a run that was
+export and report read files and log as one. Files are read back and on disk before anything is removed; a run that was
 killed is completed by the next one. Events of rounds and tickets that are open stay. Stop the service first if the log
 is a file; in PostgreSQL it goes on. A service does it daily with the setting 'retention'. Needs the extra 'parquet'."""
 

@@ -28,9 +28,16 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, as commands do."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser; a command is a module here with DESCRIPTION, EXAMPLES, ``options(parser)`` and ``run``."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="bot-orch",
         description="Routes each task to one of several agents and learns from the outcomes.",
         epilog="example: bot-orch reproduce --quick --out out/quick",

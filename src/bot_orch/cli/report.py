@@ -24,8 +24,8 @@ under each of its tags; the total counts every dollar once. Safe while the servi
 
 With --against also what the router saved: its dollars, reward and seconds compared with sending every request to one
 agent, and with the fixed mix of two agents that costs the same, with confidence intervals (doubly robust). A log of
-mode observe is compared with what was served instead, request by request; --against then needs no name. If the log has
-too little overlap with the alternative, only dollars are estimated, and the exit status is 1."""
+a service with router.observe is compared with what was served instead, request by request; --against then needs no
+name. If the log has too little overlap with the alternative, only dollars are estimated, and the exit status is 1."""
 EXAMPLES = """\
 examples:
   bot-orch report bot-orch.sqlite

@@ -65,8 +65,6 @@ def validated(
     from bot_orch.service.validation import findings
     from bot_orch.service.web.auth import Gate
 
-    if not path.exists():
-        raise InvalidInputError(str(path), "does not exist", "name another file, or write one: bot-orch quickstart")
     file = ConfigFile(path, host=host, port=port)
     config = file.read()
     check(config)

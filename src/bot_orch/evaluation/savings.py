@@ -124,7 +124,7 @@ def observed(rounds: LoggedRounds, *, confidence: float = 0.95) -> Comparison | 
         if len(chosen) >= _LEAST_EFFECTIVE and len(known) >= min(len(gap), _LEAST_DIFFERENT):
             differences[name] = _mixed_interval(known, len(gap), len(chosen), confidence)
     unknown = "" if differences else f"{len(chosen)} requests were compared, {_LEAST_EFFECTIVE:.0f} are needed"
-    name = "what was served (mode observe)"
+    name = "what was served (router.observe)"
     return Comparison(name, len(chosen), left_out=0, differences=differences, unknown=unknown, total=len(served))
 
 

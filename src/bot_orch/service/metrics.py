@@ -45,7 +45,7 @@ _COUNTERS = {
     "bot_orch_later_answers_usd_total": "Dollars of answers after the first one of their round.",
     "bot_orch_requests_total": "Requests by route and status.",
     "bot_orch_rounds_total": "Rounds that look before they deliver, by agents asked and whether a later answer won.",
-    "bot_orch_shadow_calls_total": "Calls in mode observe whose answers are compared and not served.",
+    "bot_orch_shadow_calls_total": "Calls of router.observe whose answers are compared and not served.",
     "bot_orch_token_cost_usd_total": "Dollars that attempts and reports cost, by token of the caller.",
 }
 _HISTOGRAMS = {

@@ -275,7 +275,9 @@ class Runtime:
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
-        self.baseline = baseline_of(config.router, {name: guard.price for name, guard in guards.items()})
+        people = {each.id for each in config.agents if each.kind == "human"}
+        prices = {name: guard.price for name, guard in guards.items() if name not in people}
+        self.baseline = baseline_of(config.router, prices)
         self.mute.clear()
         self._canaries = {
             each.id: each.canary for each in config.agents if each.canary is not None and each.canary < 1.0

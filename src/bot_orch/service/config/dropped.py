@@ -40,7 +40,7 @@ _INSTEAD = {
     "queue": "remove it: a claim lasts 5 minutes unless it is renewed, and an answer is final",
     "router.alignment.memory": "remove it: the last 256 outputs of an agent count",
     "router.alignment.watch": "remove it: the drift test compares 32 outputs with the 96 before, at level .01",
-    "router.budget.per_run_usd": "remove it; give the run a token with limits.usd",
+    "router.budget.per_run_usd": "remove it; give the run a token with limits.usd_per_day",
     "router.budget.per_session_usd": "remove it; the application counts x-bot-orch-cost-usd of its sessions",
     "router.carry": "remove it; the next agent gets the request as it came",
     "router.combine": "remove it; answers vote, each with the weight of what is known of it",

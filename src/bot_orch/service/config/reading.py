@@ -182,7 +182,7 @@ def check_keys(value: Any, type_: Any, where: str) -> None:
         return
     for key, entry in value.items():
         if key not in known:
-            nearest = difflib.get_close_matches(str(key), known, 1, 0.5)
+            nearest = difflib.get_close_matches(str(key), known, 1)
             remedy = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {', '.join(sorted(known))}"
             remedy = instead_of(f"{where}.{key}") or remedy
             raise InvalidInputError(f"{where}.{key}", "is not a setting", remedy)

@@ -62,6 +62,8 @@ def search(environment: Mapping[str, str], given: Sequence[str] = (), *, offline
     for each, answer in zip(candidates, said, strict=True):
         models, problem = (each.models, "") if offline and answer.problem and each.models else _usable(each, answer)
         if problem:
+            if offline and each.named and not each.models:
+                problem += f"; with its model it is written all the same: --endpoint {each.name}=url,model"
             left_out.append(f"{each.source} ({each.base_url}): {problem}")
         else:
             found.append(replace(each, models=models))

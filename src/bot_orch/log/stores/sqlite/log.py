@@ -66,6 +66,8 @@ class SqliteLog(SqlLog):
         self._snapshots = real.with_name(f"{real.name}.snapshot")
         if read_only and not self.path.exists():
             raise InvalidInputError("log", f"{self.path} does not exist", "pass the path of an existing log")
+        if read_only and self.path.is_dir():
+            raise InvalidInputError("log", f"{self.path} is a folder", "pass the path of a log")
         self._hold: Hold = hold(self.path, writing=not read_only)
         self._writer: Any = None
         try:
