@@ -12,7 +12,7 @@ from test_judges import chat, configured, decision_of, judged
 from bot_orch.agents.endings import Ending
 from bot_orch.core.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.service.dashboard.kinds import kinds_part
+from bot_orch.service.dashboard.parts import kinds_part
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.types import Task
 

@@ -8,7 +8,7 @@ import pytest
 from service_running import BASE
 
 from bot_orch.clock import ManualClock
-from bot_orch.service.dashboard.download import CHARTS
+from bot_orch.service.dashboard.charts import CHARTS
 from bot_orch.service.dashboard.ranges import parse_range
 from bot_orch.service.problems import Problem
 

@@ -11,8 +11,7 @@ from bot_orch.evaluation.savings import dollars
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.pages import Safe, html, join
-from bot_orch.service.web.paging import link
+from bot_orch.service.web.pages import Safe, html, join, link
 from bot_orch.service.web.terms import number
 
 _COLORS, _STYLES = 8, 7

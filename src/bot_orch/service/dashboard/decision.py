@@ -11,8 +11,7 @@ from bot_orch.service.routing.explanation import awaits_outcome, rows_of_round, 
 from bot_orch.service.routing.steps import steps_in
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
-from bot_orch.service.web.pages import Safe, document, html, join, moment, render
-from bot_orch.service.web.paging import link
+from bot_orch.service.web.pages import Safe, document, html, join, link, moment, render
 from bot_orch.service.web.terms import number, terms_table
 
 

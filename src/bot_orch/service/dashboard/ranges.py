@@ -8,8 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 
 from bot_orch.service.problems import Problem
-from bot_orch.service.web.pages import Safe, html, join, render
-from bot_orch.service.web.paging import link
+from bot_orch.service.web.pages import Safe, html, join, link, render
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86400}
 _PRESETS = (("15m", "15 min"), ("1h", "1 h"), ("6h", "6 h"), ("24h", "24 h"), ("7d", "7 days"), ("all", "all"))

@@ -14,13 +14,11 @@ from starlette.routing import BaseRoute
 
 from bot_orch.service.dashboard.agents import AgentRow, agent_rows, agents_head, agents_part, agents_table
 from bot_orch.service.dashboard.buckets import BucketView
-from bot_orch.service.dashboard.charts import chart_data
+from bot_orch.service.dashboard.charts import CHARTS, chart_data, chart_rows, csv_text
 from bot_orch.service.dashboard.decision import decision_page
 from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
-from bot_orch.service.dashboard.download import CHARTS, chart_rows, csv_text
 from bot_orch.service.dashboard.judges import judges_part, judges_table
-from bot_orch.service.dashboard.kinds import kind_counts, kinds_part
-from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
+from bot_orch.service.dashboard.parts import alarms_part, decisions_part, kind_counts, kinds_part, tiles_part
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.savings import SavingsCard
@@ -28,8 +26,7 @@ from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Handler, Request, Site
-from bot_orch.service.web.pages import CONNECTION, Safe, document, html, page, render, reply
-from bot_orch.service.web.paging import link, step
+from bot_orch.service.web.pages import CONNECTION, Safe, document, html, link, page, render, reply, step
 
 _RECENT_SHOWN = 12
 _PER_PAGE = 50

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.routing import BaseRoute
 
@@ -245,3 +245,25 @@ def _static_files() -> dict[str, tuple[bytes, str]]:
 def _version() -> str:
     """A digest of the static files, so that browsers can cache them indefinitely."""
     return hashlib.blake2b(b"".join(body for body, _ in _static_files().values()), digest_size=6).hexdigest()
+
+
+def link(path: str, query: Mapping[str, str], **changes: object) -> str:
+    """A path with a changed query; ``None`` or an empty text removes a field.
+
+    Examples
+    --------
+    >>> link("/", {"last": "6h", "kind": "code"}, last=None, sort="usd")
+    '/?kind=code&sort=usd'
+    """
+    fields = {**query, **{name: "" if value is None else str(value) for name, value in changes.items()}}
+    written = urlencode({name: value for name, value in fields.items() if value != ""})
+    return f"{path}?{written}" if written else path
+
+
+_STEP = '<a class="button" rel="{rel}" href="{href}">{text}</a>'
+_END = '<span class="button off" aria-disabled="true">{text}</span>'
+
+
+def step(text: str, href: str | None, rel: str) -> Safe:
+    """A link to a neighbouring page, disabled without an address."""
+    return html(_END, text=text) if href is None else html(_STEP, rel=rel, text=text, href=href)
