@@ -9,6 +9,7 @@ import http.client
 import itertools
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -91,6 +92,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8080, help="default: 8080")
     wanted, draw = parser.parse_args(), random.Random(7)  # noqa: S311
     file = Path(__file__).with_name("bot-orch.yaml")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # kill stops the service, too
     command = [sys.executable, "-m", "bot_orch", "serve", str(file), "--port", str(wanted.port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:  # noqa: S603
         try:

@@ -1,4 +1,4 @@
-"""The demonstration in examples/demo: it serves, it learns, Ctrl-C ends it cleanly."""
+"""The demonstration in examples/demo: it serves, it learns, Ctrl-C or kill ends it cleanly."""
 
 import json
 import re
@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
 from service_running import PATIENCE_S, until
 
 from bot_orch.service.build import check
@@ -22,7 +23,8 @@ def test_its_settings_are_valid():
     assert {agent.kind for agent in config.agents} == {"simulated", "human"}
 
 
-def test_it_serves_and_stops_at_ctrl_c():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_and_stops_with_its_service(number):
     command = [sys.executable, str(DEMO / "traffic.py"), "--port", "0", "--rate", "40"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:
@@ -30,7 +32,7 @@ def test_it_serves_and_stops_at_ctrl_c():
             live = until(lambda: _when_busy(port))
             assert live["charts"]["agents"] == ["steady", "fading", "flatterer", "crashing", "person"]
         finally:
-            demo.send_signal(signal.SIGINT)
+            demo.send_signal(number)
         out, err = demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 0 and out.rstrip().endswith("stopped") and not err, err
 
