@@ -11,10 +11,6 @@ CONTROLS = "main a, main button, main textarea, main input:not([type=hidden])"
 NUMBERS = "(window.all = [...document.querySelectorAll('*')], [...window.all.keys()])"
 
 
-def focused(page):
-    return page.evaluate("document.activeElement.getAttribute('href') || document.activeElement.name || ''")
-
-
 def test_claim_and_answer_by_keyboard_alone(running, page):
     task = submit(running, "What is 2 + 2?")
     go(page, f"{running.url}/queue")

@@ -35,15 +35,12 @@ class LinkFault:
         Of ``delay`` and ``swallow``: ``up`` to the server, ``down`` to the client.
     delay_s
         Of ``delay``, for every piece in each direction.
-    every
-        Only every so many-th connection is concerned.
     """
 
     kind: Literal["none", "drop", "delay", "swallow", "half-open", "orphan"] = "none"
     _: KW_ONLY
     directions: tuple[Direction, ...] = _BOTH
     delay_s: float = 0.0
-    every: int = 1
 
 
 HEALTHY = LinkFault()
@@ -72,7 +69,7 @@ class _Link:
 
     def heed(self, fault: LinkFault) -> None:
         """A fault begins or ends."""
-        self.fault = fault if self.number % fault.every == 0 else HEALTHY
+        self.fault = fault
         match self.fault.kind:
             case "drop":
                 _reset(self.client)

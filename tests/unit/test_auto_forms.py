@@ -96,36 +96,6 @@ def test_recent_forgets_in_a_hundred_rounds():
     assert only(policy, state, "recent", Situation(31, np.zeros(2)))[0][1] == pytest.approx(wanted, rel=1e-9)
 
 
-def test_kinds_shrink_towards_flat_and_difficulty():
-    policy, state, _ = based()
-    x = np.array([0.3, -0.4])
-    k = kind_of(state, x)
-    flat, slope = means(state)
-    base = flat + slope * state["difficulty"][k]
-    counts, totals = state["kind_count"][:, k], state["kind_total"][:, k]
-    estimate, _ = only(policy, state, "kinds", Situation(41, np.zeros(M), context=x))
-    np.testing.assert_allclose(estimate, (totals + 3.0 * base) / (counts + 3.0), rtol=1e-9)
-
-
-def test_difficulty_is_the_best_linear_unbiased_prediction():
-    """Mean rewards of a kind are slope * difficulty + an effect of agent and kind + noise; solved densely, centred."""
-    policy, state, _ = based()
-    x = np.array([0.3, -0.4])
-    flat, slope = means(state)
-    expected = state["difficulty"].copy()
-    policy.update(state, feedback(41, 1, 0.9, x))
-    k = kind_of(state, x)
-    counts, totals = state["kind_count"][:, k], state["kind_total"][:, k]
-    seen = counts > 0
-    covariance = np.outer(slope, slope)[np.ix_(seen, seen)] / 3.0 + np.diag(1.0 / 3.0 + 1.0 / counts[seen])
-    wanted = slope[seen] / 3.0 @ np.linalg.solve(covariance, totals[seen] / counts[seen] - flat[seen])
-    expected[k] = wanted
-    share = state["kind_count"].sum(axis=0)
-    expected = np.where(share > 0, expected - share @ expected / share.sum(), 0.0)
-    np.testing.assert_allclose(state["difficulty"], expected, rtol=1e-5, atol=1e-9)
-    assert abs(wanted) > 1e-4
-
-
 def design(rows):
     """Intercept with prior precision 1 and slopes with 2."""
     rows = np.array(rows).reshape(-1, D)
@@ -156,32 +126,6 @@ def test_linear_is_a_ridge_regression_on_the_same_rows():
     wanted = 0.5 + shift + [ridge(rows[a], targets[a]) @ design(here)[0] for a in range(M)]
     estimate, _ = only(policy, state, "linear", Situation(81, np.zeros(M), context=here))
     np.testing.assert_allclose(estimate, wanted, atol=1e-5)
-
-
-def test_near_is_a_sum_over_the_kept_outcomes():
-    policy, state, _ = based()
-    x = np.array([0.1, 0.2])
-    linear, _ = only(policy, state, "linear", Situation(41, np.zeros(M), context=x))
-    n = int(state["stored"])
-    kernel = np.exp(-np.linalg.norm(state["near_x"][:n] - x, axis=1) / 0.25)
-    mine = state["near_owner"][:n] == state["uid"][:, None]
-    weight, rest = mine @ kernel, mine @ (kernel * state["near_rest"][:n])
-    shared = weight * 2.0 / (weight + 2.0)
-    common = (shared @ (rest / weight)) / (shared.sum() + 2.0)
-    estimate, _ = only(policy, state, "near", Situation(41, np.zeros(M), context=x))
-    np.testing.assert_allclose(estimate, linear + (rest + 2.0 * common) / (weight + 2.0), atol=2e-5)
-    assert n == 40 and np.abs(estimate - linear).max() > 1e-3
-
-
-def test_residuals_of_near_are_those_of_leaving_one_out():
-    _, state, (x, agent, reward) = based()
-    slope = means(state)[1]
-    a, row = 0, int(np.flatnonzero(agent == 0)[2])
-    mine = (agent == a) & (np.arange(len(x)) != row)
-    shift = [state["difficulty"][kind_of(state, each)] * slope[a] for each in x]
-    target = reward - 0.5 - shift
-    left_out = target[row] - design(x[row])[0] @ ridge(x[mine], target[mine])
-    assert state["near_rest"][row] == pytest.approx(left_out, abs=1e-5)
 
 
 def test_weights_are_those_of_the_predictive_likelihood():

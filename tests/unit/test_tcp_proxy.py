@@ -134,14 +134,6 @@ async def test_orphan_the_client_is_gone_and_the_server_is_not_told(echo, proxy,
 
 
 @behind
-async def test_every_second_connection(echo, proxy, reader, writer):
-    proxy.set(LinkFault("swallow", every=2))
-    assert await fresh(proxy, b"odd") == b"odd"
-    assert await fresh(proxy, b"even", LONG_S) is None
-    assert await said(reader, writer, b"first", LONG_S) is None
-
-
-@behind
 async def test_control_without_a_fault_everything_arrives(echo, proxy, reader, writer):
     sent = bytes(range(256)) * 400
     writer.write(sent)
