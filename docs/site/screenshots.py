@@ -1,4 +1,4 @@
-"""Takes the screenshots in docs/img from the demonstration: python tests/browser/screenshots.py
+"""Takes the screenshots in docs/img from the demonstration: python docs/site/screenshots.py
 
 With names of scenarios as arguments, only those are played and taken; ``dashboard`` takes that page alone.
 """
@@ -15,16 +15,17 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
-sys.path.append(str(Path(__file__).parents[2] / "examples" / "scenarios"))
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("service", "browser")]
+sys.path.append(str(ROOT / "examples" / "scenarios"))
 
 from browser_running import ARGUMENTS, chromium_path, go
 from service_running import Running
 
 from bot_orch.service.config import parse_config
 
-DEMO = Path(__file__).parents[2] / "examples" / "demo" / "traffic.py"
-OUT = Path(__file__).parents[2] / "docs" / "img"
+DEMO = ROOT / "examples" / "demo" / "traffic.py"
+OUT = ROOT / "docs" / "img"
 LEARN_S = float(os.environ.get("LEARN_S", "55"))
 DESK = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
