@@ -13,7 +13,7 @@ from scribing import Scribe
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
 from bot_orch.core.events import DecisionMade, record_decision, record_task
 from bot_orch.core.settings import Settings
-from bot_orch.encoders import ENCODERS, AbsentEncoder, HashedWords, registry
+from bot_orch.encoders import ENCODERS, AbsentEncoder, HashedWords
 from bot_orch.errors import MissingExtraError
 from bot_orch.evaluation.evaluate import follow, shadow
 from bot_orch.evaluation.rounds import collect
@@ -183,7 +183,7 @@ def test_a_log_keeps_the_numbers_and_the_version_and_never_the_text(encoder):
 @pytest.mark.parametrize("encoder", ["builtin", shout])
 def test_a_fold_and_a_replay_need_no_encoder(encoder, monkeypatch):
     scribe = scribe_of_texts(encoder=encoder)
-    monkeypatch.setattr(registry, "_named", lambda name: pytest.fail("a text was encoded"))
+    monkeypatch.setattr("bot_orch.encoders._named", lambda name: pytest.fail("a text was encoded"))
     found = fold(scribe.log)
     assert found.fingerprint() == scribe.ledger.fingerprint()
     checked = replay(scribe.log)
