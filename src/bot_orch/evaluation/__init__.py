@@ -1,1 +1,1 @@
-"""Off-policy evaluation of logs: estimators, shadow policies, choice of lambda, export."""
+"""Off-policy evaluation of logs: estimators, shadow policies, savings, import and export."""
