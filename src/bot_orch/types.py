@@ -96,7 +96,8 @@ class Task:
         The request. Unless ``encoder=None``, it is context: an orchestrator appends the encoder's numbers to the
         features. Neither the log nor the state keeps it.
     features
-        Feature vector for contextual policies; NaN where a number is missing.
+        Feature vector for contextual policies; NaN where a number is missing. Or numbers and categories by name,
+        ``{"tokens": 312, "lang": "de"}``: the first task says which there are; what a later one lacks is missing.
     reference
         Reference distribution nu_t of good outcomes for this task.
     profiles
@@ -112,7 +113,7 @@ class Task:
     id: str = ""
     kind: str = ""
     text: str | None = None
-    features: tuple[float, ...] = _NO_FEATURES
+    features: tuple[float, ...] | Mapping[str, Any] = _NO_FEATURES
     reference: Measure | None = None
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
     claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
@@ -527,7 +528,9 @@ def _check_profiles(profiles: Any) -> None:
         _check_measure(f"task.profiles.{name}", profile, required=True)
 
 
-def _features(values: Any) -> tuple[float, ...]:
+def _features(values: Any) -> tuple[float, ...] | Mapping[str, Any]:
+    if isinstance(values, Mapping):
+        return {_name(name): _named(name, value) for name, value in values.items()}
     try:
         if isinstance(values, str | bytes | Mapping | set) or not {str, bool}.isdisjoint(map(type, values)):
             raise TypeError
@@ -537,6 +540,20 @@ def _features(values: Any) -> tuple[float, ...]:
     if any(map(math.isinf, found)):
         raise InvalidInputError("task.features", "holds a number that is not finite", "pass nan where one is missing")
     return found
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name or name.endswith("="):
+        raise InvalidInputError("task.features", f"has the name {name!r}", "pass texts that do not end in '='")
+    return name
+
+
+def _named(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return value
+    if not is_number(value) or math.isinf(value):
+        raise InvalidInputError(f"task.features.{name}", f"is {value!r}", "pass a number, a text, or None")
+    return float(value)
 
 
 def _check_measure(name: str, value: Any, *, required: bool = False) -> None:

@@ -114,6 +114,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what you do now, an agent or a policy (default: the most expensive agent; without dollars, the best)",
     )
+    parser.add_argument(
+        "--floor",
+        type=float,
+        default=0.02,
+        metavar="SHARE",
+        help="floor of our policies (default: that of a router)",
+    )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     add_run_options(parser, "out/arena")
     parser.add_argument("--list-policies", action="store_true", help="list the policies and exit")
@@ -136,6 +143,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
         raise InvalidInputError("--cost-weight", f"is {arguments.cost_weight}", "pass a number, 0 or more")
+    if not 0.0 <= arguments.floor <= 1.0:
+        raise InvalidInputError("--floor", f"is {arguments.floor}", "pass a share from 0 to 1")
     if arguments.budget is not None and not 0.0 < arguments.budget < math.inf:
         raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
     # first: reports a path among the policies
@@ -172,13 +181,14 @@ def run(arguments: argparse.Namespace) -> int:
         budget_usd=arguments.budget,
         conditions=find_conditions(_names(arguments.conditions)),
         baseline=arguments.baseline,
+        floor=arguments.floor,
     )
     notes = plan.notes()
     if not can_draw():
         notes.append(f"no page: drawing needs {install_command('reproduce')}; the tables are written")
     for note in notes:
         _note(note)
-    _report(arguments.out, run_arena(plan, ProgressBar(quiet=arguments.quiet)))
+    _report(arguments.out, run_arena(plan, ProgressBar(quiet=arguments.quiet)), arguments.floor)
     return 0
 
 
@@ -190,7 +200,6 @@ def _looks_at_answers(arguments: argparse.Namespace, paths: list[Path]) -> bool:
 
 
 def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
-    from bot_orch.core.settings import Settings
     from bot_orch.lab.arena.answers import run_answers
 
     given = {"--policies": arguments.policies, "--budget": arguments.budget, "--conditions": arguments.conditions}
@@ -214,7 +223,7 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
         evaluated=arguments.warm_start,
         tell=print,
     )
-    print(f"floor:   {Settings.floor:g}\ntable:   {table}")  # noqa: T201
+    print(f"floor:   0.02\ntable:   {table}")  # noqa: T201
     return 0
 
 
@@ -243,17 +252,14 @@ def _price(given: str) -> tuple[str, float]:
     return name, price
 
 
-def _report(out: Path, page: Path) -> None:
+def _report(out: Path, page: Path, floor: float) -> None:
     """Print the verdicts, then where to find details."""
     verdicts = json.loads((out / "verdict.json").read_text())["verdicts"]
     if not verdicts:
         _note("no verdict: rounds of several attempts are not compared with what is done now; see the table")
     for each in verdicts:
         print(f"{textwrap.fill(each['text'], 110, subsequent_indent='  ')}\n")  # noqa: T201
-    from bot_orch.core.settings import Settings
-    from bot_orch.lab.harness.players import REPLAY_FLOOR
-
-    lines = [f"floor:   {REPLAY_FLOOR:g} for policies; a router has {Settings.floor:g} unless you set it"]
+    lines = [f"floor:   {floor:g}"]
     lines += [f"report:  {page}"] if page.suffix == ".html" else []
     print("\n".join([*lines, f"verdict: {out / 'verdict.json'}", f"table:   {out / 'arena.csv'}"]))  # noqa: T201
 
@@ -307,5 +313,6 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--budget", f"{arguments.budget:g}"] if arguments.budget else []
     words += ["--conditions", *arguments.conditions] if arguments.conditions else []
     words += ["--baseline", arguments.baseline] if arguments.baseline else []
+    words += ["--floor", f"{arguments.floor:g}"]
     words += ["--signal", arguments.signal] if arguments.signal != "log-uniform" else []
     return " ".join(words)

@@ -28,8 +28,8 @@ from bot_orch.encoders import BUCKETS
 from bot_orch.policies.base import Choice, Feedback, KeptRows, Policy, Situation, reads_features
 
 ROWS = 1024  # outcomes kept
-FIRST = 16  # outcomes before the first fit
-NUMBERS, WORDS = 10, 8  # components of numbers and of words, at most
+FIRST, FIRST_WORDS = 4, 16  # outcomes before the first fit, without and with words
+WORDS = 8  # components of words
 KINDS = 8
 NOVEL = 0.25  # share of new words that makes a later fit worth its loss of older rows
 LIMIT = 4.0  # standard deviations at which a number is clipped
@@ -68,11 +68,11 @@ class WithContext(Policy):
     @property
     def components(self) -> int:
         """Number of features that the policy gets."""
-        return min(self.numbers, NUMBERS) + (WORDS if self.words else 0)
+        return min(self.numbers, self.policy.most_numbers) + (WORDS if self.words else 0)
 
     def schema(self, n_features: int) -> Schema:
         """Stored rows and the projection, then the state of the policy."""
-        n, w, c = self.numbers, self.words, min(self.numbers, NUMBERS)
+        n, w, c = self.numbers, self.words, min(self.numbers, self.policy.most_numbers)
         own = {
             "seen": Field(per_agent=False, dtype="int64"),
             "fits": Field(per_agent=False, dtype="int64"),
@@ -81,6 +81,7 @@ class WithContext(Policy):
             "owner": Field(per_agent=False, shape=(ROWS,), fill=-1.0, dtype="int32"),
             "reward": Field(per_agent=False, shape=(ROWS,), dtype="float32"),
             "round": Field(per_agent=False, shape=(ROWS,), dtype="int32"),
+            "claims": Field(per_agent=False, shape=(ROWS, 2), fill=-1.0, dtype="float32"),
             "centers": Field(per_agent=False, shape=(KINDS, self.components)),
         }
         if n:
@@ -125,7 +126,8 @@ class WithContext(Policy):
         for at in np.ndindex(batch):
             views = row_views(state, at) if batch else state
             agent, raw = feedback.agent[at], feedback.context[at]
-            self._keep(views, int(agent), float(feedback.reward[at][agent]), raw=raw, t=feedback.t)
+            claims = None if feedback.claims is None else np.asarray(feedback.claims)[at]
+            self._keep(views, int(agent), float(feedback.reward[at][agent]), raw=raw, claims=claims, t=feedback.t)
             if self._due(views):
                 self._fit(views, at, state)
 
@@ -176,17 +178,20 @@ class WithContext(Policy):
     def _due(self, s: Arrays) -> bool:
         """Whether to refit: at powers of two; beyond the stored rows only if recent tasks contain new words."""
         seen = int(s["context_seen"])
-        if seen < FIRST or seen & (seen - 1):
+        if seen < (FIRST_WORDS if self.words else FIRST) or seen & (seen - 1):
             return False
         return seen <= ROWS or (self.words > 0 and _novelty(s["context_rarity"], s["context_codes"]) > NOVEL)
 
-    def _keep(self, s: Arrays, agent: int, reward: float, *, raw: Floats, t: int) -> None:
+    def _keep(self, s: Arrays, agent: int, reward: float, *, raw: Floats, claims: Floats | None, t: int) -> None:
         slot = int(s["context_seen"]) % ROWS
         if s["context_id"][agent] < 0:
             s["context_id"][agent] = s["context_ids"]
             s["context_ids"][...] += 1
         s["context_owner"][slot], s["context_reward"][slot] = s["context_id"][agent], reward
         s["context_round"][slot] = t
+        s["context_claims"][slot] = -1.0
+        if claims is not None and np.isfinite(claims).any():
+            s["context_claims"][slot] = np.nan_to_num(claims[agent], nan=-1.0), np.nanmean(claims)
         if self.numbers:
             s["context_rows"][slot] = np.clip(raw[: self.numbers], -LARGE, LARGE)
         if self.words:
@@ -221,7 +226,7 @@ class WithContext(Policy):
         if self.words:
             z.append(self._fit_words(s, s["context_codes"][:n].astype(np.intp)))
         points = np.concatenate(z, axis=-1)
-        s["context_centers"][:] = centers(points, min(KINDS, max(2, n // FIRST)))
+        s["context_centers"][:] = centers(points, min(KINDS, max(2, n // 16)))
         s["context_fits"][...] += 1
         table = np.full(int(s["context_ids"]) + 1, -1)
         known = s["context_id"] >= 0
@@ -229,7 +234,9 @@ class WithContext(Policy):
         agent = table[s["context_owner"][:n]]
         kept = np.flatnonzero(agent >= 0)
         order = kept[np.argsort(s["context_round"][kept], kind="stable")]
-        rows = KeptRows(points, agent, s["context_reward"][:n].astype(float), s["context_round"][:n], order)
+        stated = s["context_claims"][:n].astype(float)
+        reward, number = s["context_reward"][:n].astype(float), s["context_round"][:n]
+        rows = KeptRows(points, agent, reward, number, order, stated if (stated >= 0.0).any() else None)
         self.policy.rebase(s, rows, s["context_centers"])
         for name, array in s.items():  # a policy may have put new arrays into the view
             if whole is not s and array is not whole[name] and not np.shares_memory(array, whole[name]):

@@ -38,7 +38,7 @@ from bot_orch.policies.uniform import Uniform
 from bot_orch.types import Measure, Task
 
 #: Version of the decision logic: it changes whenever the same events would give different decisions. Logs record it.
-ENGINE = "6"
+ENGINE = "7"
 
 Parts = dict[str, Arrays]
 

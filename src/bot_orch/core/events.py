@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -421,7 +421,8 @@ def record_task(task: Task) -> TaskRecord:
     """The part of a task that is logged."""
     reference = None if task.reference is None else task.reference.to_dict()
     profiles = {name: measure.to_dict() for name, measure in task.profiles.items()} or None
-    return TaskRecord(task.id, task.kind, task.features, reference, profiles, dict(task.claims) or None)
+    features = cast("tuple[float, ...]", task.features)  # a decision was made with a vector
+    return TaskRecord(task.id, task.kind, features, reference, profiles, dict(task.claims) or None)
 
 
 def record_decision(

@@ -515,7 +515,7 @@ class Orchestrator:
         engine, t = self._engine_for(task), self._state.rounds + 1
         if wanted is not None and not engine.settings.team:
             engine = Engine(replace(engine.settings, team=True))
-        if engine.settings.text is not None:
+        if engine.settings.text is not None or isinstance(task.features, Mapping):
             task = encode(task, engine.settings)
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 

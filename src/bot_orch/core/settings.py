@@ -68,6 +68,7 @@ class Settings:
     objective: Objective = field(default_factory=Objective)
     constraints: tuple[Constraint, ...] = ()
     guarantee: Guarantee | None = None
+    names: tuple[str, ...] = field(default=(), compare=False)  # of features by name, from the first task on
     team: bool = False  # whether rounds of several steps are learned; from the first one on
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ From there on they are used as they are: learning, replay and evaluation need ne
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Floats
+from bot_orch.core.named import names_of, vector_of
 from bot_orch.encoders import AbsentEncoder, Encoder, encoder_version, find_encoder, spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.types import Decision, Task
@@ -74,6 +76,9 @@ def encoder_from_spec(document: dict[str, str] | None) -> Encoder | str | None:
 
 def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
     """The settings, completed by the features of the first task, and by the encoder once a text arrives."""
+    if isinstance(task.features, Mapping):
+        settings = settings if settings.names else replace(settings, names=names_of(task.features))
+        task = numbered(task, settings)
     if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
         settings = replace(settings, text=_features_of(settings.encoder, task))
     if settings.n_features is not None or not task.features:
@@ -97,7 +102,7 @@ def announced(settings: Settings) -> Settings:
 def carried_over(settings: Settings, old: Settings) -> Settings:
     """The settings, completed by what ``old`` learned from its first task or round."""
     if settings.n_features is None:
-        settings = replace(settings, n_features=old.n_features)
+        settings = replace(settings, n_features=old.n_features, names=old.names)
     if old.team:
         settings = replace(settings, team=True)
     if settings.encoder is None or settings.text is not None or old.text is None:
@@ -112,7 +117,7 @@ def encode(task: Task, settings: Settings) -> Task:
     A task without a text gets zeros, as an empty text does under the built-in encoder. A task that is encoded already,
     such as one of a log, is returned as it is.
     """
-    text = settings.text
+    text, task = settings.text, numbered(task, settings)
     if text is None or settings.encoder is None:
         return task
     label = str(text)
@@ -128,6 +133,13 @@ def encode(task: Task, settings: Settings) -> Task:
         raise InvalidInputError("task.features", problem, "pass as many with every task")
     numbers = (0.0,) * text.width if task.text is None else _checked(settings.encoder, task.text, text)
     return replace(task, text=None, features=(*own, *numbers), encoded=label)
+
+
+def numbered(task: Task, settings: Settings) -> Task:
+    """The task with a vector instead of features by name."""
+    if not isinstance(task.features, Mapping):
+        return task
+    return replace(task, features=vector_of(task.features, settings.names or names_of(task.features)))
 
 
 def numbers_of(decision: Decision, settings: Settings) -> tuple[float, ...] | None:

@@ -1,98 +1,70 @@
-"""auto: the default policy, a mixture of six reward models with coupled RandUCB exploration.
+"""auto: the default policy, one Bayesian linear model per agent with coupled RandUCB exploration.
 
-Members, all with state of fixed size:
+The expected reward of agent i on a task is ``z @ theta_i``. The inputs z are
 
-- ``flat``: mean reward per agent, shrunk towards the mean of all agents;
-- ``recent``: the same over about the last hundred rounds;
-- ``kinds``: mean reward per agent and kind of task, shrunk towards ``flat``;
-- ``linear``: ridge regression per agent on the features;
-- ``near``: kernel regression of the residuals of ``linear`` on the outcomes kept;
-- ``claims``: what an agent states of itself, recalibrated per agent.
+- 1, for the agent's mean: a priori that of all agents;
+- what the agent states of itself, its claim, taken at face value a priori, and the claim on a logarithmic scale;
+- the task's features, prepared by :mod:`bot_orch.core.context`: a priori they say nothing;
+- random cosines of these features [1]_, for what a line cannot say.
 
-The estimate is the weighted mean of the members. A member's weight is its predictive likelihood on recent outcomes
-times a prior, which is smaller for members that read features.
+Inputs are scaled so that every prior precision is 1 relative to the noise. The noise is estimated per agent. The
+model of an agent forgets slowly, and the mean of an agent that is not asked follows a random walk.
 
-``kinds`` separates how hard a kind of task is for every agent (its difficulty) from how good one agent is at it: a
-mixed model with an effect per kind and one per kind and agent, estimated by best linear unbiased prediction. The
-difficulty moves agents with a mean reward near 0 or 1 less than the others, as on a logistic curve.
-
-Arrays have the shape ``(B, ...)``: B routers that learn side by side in an experiment, one router in production. M is
-the number of agents, K the number of kinds, d the number of features.
+References
+----------
+.. [1] Rahimi, Recht. Random features for large-scale kernel machines. NeurIPS 2007.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+from bot_orch.arrays import Arrays, Field, Floats, Schema, row_views
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Choice, Feedback, KeptRows, Policy, Situation
 
-MEMBERS = ("flat", "recent", "kinds", "linear", "near", "claims")
-_FLAT, _RECENT, _KINDS, _LINEAR, _NEAR, _CLAIMS = range(len(MEMBERS))
-PRIOR = np.array([0.0, -3.0, -3.0, -3.0, -3.0, 3.0])  # log weights of the members
-DISCOUNT = 0.999  # of the log evidence, per outcome
-
-POPULATION = 1.5  # pseudo-outcomes behind the prior mean of an agent: the mean of all agents
-TRIED = 4.0  # outcomes after which an agent counts half in that mean
-LIFETIME, RECENT = 100.0, 3.0  # rounds that ``recent`` spans, and its pseudo-outcomes
-KIND, DIFFICULTY = 3.0, 1.0  # noise over variance of an agent's effect on a kind; variance of difficulty over that
-RIDGE, INTERCEPT = 2.0, 1.0  # prior precisions of slopes and intercepts, relative to the noise
-MIDDLE = 0.5  # prior mean of the intercepts
-WIDTH, NEAR = 0.25, 2.0  # bandwidth and pseudo-outcomes of ``near``
-CALM = 0.3  # exploration of slopes and neighbourhoods, relative to that of means
-ROWS, KINDS = 1024, 8  # outcomes and kinds of tasks that the preparation of context keeps
-
-KNOTS = 5  # basis functions of a claim
-CLAIM_VARIANCE, CLAIM_OFFSET, CLAIM_CALM = 0.1, 0.1, 0.03
-LOW, HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
-
+MEAN, MEAN_BESIDE = 1.5, 4.0  # prior precision of an agent's mean, without and with features
+SLOPES, HURDLE = (1.0, 4.0, 16.0), 3.0  # prior precisions of slopes to choose from; nats by which a larger one must win
+CURVE = 0.04  # prior variance of what cosines add, relative to that of slopes
+COSINES, FREQUENCY = 16, 2.0  # random cosines, and the standard deviation of their frequencies
+CLAIM = 2.0  # prior precision of how a claim is recalibrated
+TRIED = 4.0  # outcomes after which an agent counts half in the mean of all agents
+START, OWN = 0.15, 5.0  # noise before the first outcome, and outcomes behind the mean noise in an agent's
+KEPT, EVERY = 0.998, 16  # share of an agent's outcomes that is left after its next one; outcomes between discounts
+WALK, DRIFT = 5e-3, 1e-3  # variance that a mean gains per round without outcome over all agents: to explore, to learn
+CALM = 0.3  # exploration of slopes and claims, relative to that of means
 SMALL_TEAM, TEAM_POWER = 6.0, 0.4  # agents up to which exploration is full, and how it falls beyond
 NEWCOMERS = 2.0  # agents tried by round t: at most this times sqrt(t), plus one
-STALE = 5e-3  # variance that an agent's mean gains per round without outcome, relative to the noise, over all agents
-OWN, START_AGENTS = 5.0, 0.5  # outcomes behind the mean noise in an agent's, and agents behind the first level in that
-THIN = 5.0  # outcomes up to which that counts for more than half in the choice itself
-GRACE = 50.0  # rounds without outcome after which an agent is looked at again
-LOOK, LOOKS = 4.0, 20.0  # pseudo-outcomes behind the prior mean of a look, and its outcomes before it ends
 TRUST = 8.0  # pseudo-outcomes that an agent is expected to be worth its cost for
 
-START = (0.15, 0.15, 0.15, 0.05)  # levels before the first outcome: noise, short, long, square
-NOISE_RATE, SHORT, LONG = 0.005, 0.02, 0.001  # rates of the moving averages
-LEAST_LEFT = 1e-3  # 1 - leverage up to which a lesson is taken out of ``linear``
-LEAST_NOISE, ALARM, KEPT, WARM_UP = 1e-4, 4.5, 0.97, 100
-
-_RATES, _ONES = np.array([NOISE_RATE, SHORT, LONG, LONG]), np.ones(len(START))
-_DECAY = math.exp(-1.0 / LIFETIME)
-_sum, _max = np.add.reduce, np.maximum.reduce  # a third of the time of np.sum and np.max
-_ATOMS = ndtri(0.5 + 0.5 * (np.arange(64) + 0.5) / 64.0)  # of |Z|, Z standard normal
+_OWN = 3  # inputs before the features: 1, the claim, the claim on a logarithmic scale
+_LOW, _HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
+_SURE = 8.0  # standard deviations beyond which nothing is drawn
+_LEAST_LEFT = 1e-3  # 1 - leverage up to which a lesson can be taken out
 
 
 @dataclass(frozen=True, slots=True)
 class Auto(Policy):
-    """Coupled RandUCB over a mixture of reward models; the members are described at the top of the module.
+    """Coupled RandUCB over one Bayesian linear model per agent, see the top of the module.
 
-    The score of an agent is its estimate, minus its penalty, plus a random multiple of its standard deviation: one
-    draw per round, the same for all agents (:func:`coupled_randucb`). With more than six agents the multiple becomes
+    The score of an agent is its estimate, minus its penalty, plus a random multiple of its standard deviation: one draw
+    per round, the same for all agents (:func:`coupled_randucb`). With more than six agents the multiple becomes
     smaller. Agents without outcomes are tried first: by round t about 2 sqrt(t) of them at most, and only where a
     reward of 1 minus the penalty would exceed the best estimate. The first outcomes of an agent are explored as if it
     cost nothing; otherwise an expensive agent would never be tried.
-
-    Members that read features take part once :meth:`rebase` was called; the preparation of context in
-    :mod:`bot_orch.core.context` does so.
 
     Parameters
     ----------
     scale
         Degree of optimism: the root mean square of the random multiple with up to six agents.
     forgetting
-        Whether to include the member ``recent``, to forget quickly when errors rise and, for tasks without features, to
-        look again at an agent that was not asked for long.
+        Whether models forget, and the means of agents that are not asked become uncertain.
 
     Examples
     --------
@@ -106,536 +78,383 @@ class Auto(Policy):
     scale: float = 0.8
     forgetting: bool = True
     id: ClassVar[str] = "auto"
+    most_numbers: ClassVar[int] = 64
 
     def __post_init__(self) -> None:
         if not self.scale > 0.0:
             raise InvalidInputError("scale", f"is {self.scale}", "pass a positive number")
 
     def schema(self, n_features: int) -> Schema:
-        """State arrays of all members."""
-        d, one = n_features, {"per_agent": False}
-        found: dict[str, Field] = {
+        """Counts, and per agent the posterior mean ``theta`` and covariance ``inverse``.
+
+        ``theta`` is the mean under a prior mean of zero; the prior mean is added when it is read, as the mean of all
+        agents changes.
+        """
+        width = _OWN + (n_features + COSINES if n_features else 0)
+        return {
             "count": Field(),
             "total": Field(),
             "square": Field(),
-            "late_count": Field(),
-            "late_total": Field(),
             "last": Field(),
-            "look_count": Field(),
-            "look_total": Field(),
-            "claim_inverse": Field(shape=(KNOTS, KNOTS), fill=1.0, identity=True, dtype="float32"),
-            "claim_theta": Field(shape=(KNOTS,), dtype="float32"),
-            "evidence": Field(per_agent=False, shape=(len(MEMBERS),)),
-            "levels": Field(per_agent=False, shape=(len(START),), fill=START),
-            "learned": Field(per_agent=False),
+            "slope": Field(per_agent=False, fill=SLOPES[0]),
+            "theta": Field(shape=(width,), dtype="float32"),
+            "inverse": Field(shape=(width, width), fill=1.0, identity=True, dtype="float32"),
         }
-        if d:
-            found |= {
-                "kind_count": Field(shape=(KINDS,), dtype="float32"),
-                "kind_total": Field(shape=(KINDS,), dtype="float32"),
-                "inverse": Field(shape=(d + 1, d + 1), fill=1.0, identity=True, dtype="float32"),
-                "theta": Field(shape=(d + 1,), dtype="float32"),
-                "uid": Field(fill=-1.0, dtype="int64"),
-                "difficulty": Field(shape=(KINDS,), **one),  # type: ignore[arg-type]
-                "centers": Field(shape=(KINDS, d), **one),  # type: ignore[arg-type]
-                "near_x": Field(per_agent=False, shape=(ROWS, d), dtype="float32"),
-                "near_square": Field(per_agent=False, shape=(ROWS,), dtype="float32"),
-                "near_rest": Field(per_agent=False, shape=(ROWS,), dtype="float32"),
-                "near_owner": Field(per_agent=False, shape=(ROWS,), fill=-1.0, dtype="int32"),
-                "near_round": Field(per_agent=False, shape=(ROWS,), dtype="int32"),
-                "stored": Field(per_agent=False, dtype="int64"),
-                "uids": Field(per_agent=False, dtype="int64"),
-                "based": Field(per_agent=False),
-            }
-        return found
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """The learned state; what was learned with other features is dropped."""
-        same = all(name in learned and learned[name].shape == array.shape for name, array in state.items())
-        kept = state.keys() if same else self.schema(0).keys()
-        fits = {n: learned[n] for n in kept if n in learned and n in state and learned[n].shape == state[n].shape}
-        return {**state, **fits}
+        """The learned state; what was learned with other features is dropped, and the means are learned again."""
+        if all(name in learned and learned[name].shape == array.shape for name, array in state.items()):
+            return {**state, **{name: learned[name] for name in state}}
+        names = [name for name in ("count", "total", "square", "last") if name in learned]
+        found: Arrays = {**state, **{name: learned[name] for name in names if learned[name].shape == state[name].shape}}
+        if found["count"].ndim == 1:
+            k = _unit(found["theta"].shape[-1])
+            variance = 1.0 / (1.0 + k * k * found["count"])
+            found["theta"], found["inverse"] = state["theta"].copy(), state["inverse"].copy()
+            found["theta"][:, 0], found["inverse"][:, 0, 0] = k * variance * found["total"], variance
+        return found
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Propensities: each agent's probability of having the largest randomised upper confidence bound."""
-        s, shape = _View(state), state["count"].shape
-        given = situation
-        claims = None if given.claims is None else _rows(given.claims, s)
-        x = _features(s, given.context)
-        both, w = _predict(s, x, claims, self.forgetting)
-        mean, spread = (w[:, None, :] @ both)[:, :, 0]
-        if self.forgetting and x is None:  # an agent left after a few outcomes is tried again some time
-            thin = THIN / (THIN + s.count) * (s.count > 0.0)
-            spread = spread + STALE / s.m * np.maximum(given.t - s.last, 0.0) * thin
-        pending = 0.0 if given.pending is None else _rows(given.pending, s)
-        penalty = _rows(given.penalty, s)
-        trust: Any = 0.0
-        if given.pending is not None:
-            spread = 1.0 / (1.0 / spread + pending)
-        if given.cost is not None:
-            trust = _rows(given.cost, s) * (TRUST / (TRUST + s.count + pending))
-            penalty = penalty - trust
-        noise = _noise(s, x)
-        sd = self._scale(s.m) * np.sqrt(noise * spread)
-        location = mean - penalty
-        eligible = None if given.eligible is None else _rows(given.eligible, s)
-        p = _randucb(location, sd, eligible)
-        new = _newcomers(s.count + pending, location, penalty, given.t, eligible)
-        if new is not None:
-            trying = new.any(axis=1, keepdims=True)
-            p = np.where(trying, _randucb(location, sd, np.where(trying, new, True)), p)
-        doubt = self._doubt(s, location, noise, given.t, eligible) if s.m > 1 else None
-        bonus = sd + trust
-        return Choice(
-            p.reshape(shape), mean.reshape(shape), bonus.reshape(shape), None if doubt is None else doubt.reshape(shape)
-        )
+        batch = state["count"].shape[:-1]
+        if batch:
+            return _stacked([self.choose(row_views(state, at), _one(situation, at)) for at in np.ndindex(batch)], batch)
+        given, m = situation, len(state["count"])
+        count, last = state["count"].tolist(), state["last"].tolist()
+        common, noise = _shared(count, state["total"].tolist(), state["square"].tolist())
+        mean, variance = _predict(state, common, given.context, given.claims)
+        penalty, pending, cost = (_listed(each, m) for each in (given.penalty, given.pending, given.cost))
+        pending = pending if pending is not None and any(pending) else None
+        eligible = range(m) if given.eligible is None else np.flatnonzero(given.eligible).tolist()
+        scale = self.scale * min(1.0, (SMALL_TEAM / m) ** TEAM_POWER)
+        walk = WALK / m if self.forgetting else 0.0
+        location, sd, bonus = [0.0] * m, [0.0] * m, [0.0] * m
+        for i in range(m):
+            n, spread = count[i], variance[i]
+            if n and walk and given.context is None:  # an agent left after a few outcomes is tried again some time
+                spread += walk * max(given.t - last[i], 0.0) * OWN / (OWN + n)
+            if pending is not None and pending[i]:
+                spread = 1.0 / (1.0 / spread + pending[i])
+                n += pending[i]
+            trust = 0.0
+            if cost is not None:
+                trust = cost[i] * TRUST / (TRUST + n)
+                penalty[i] -= trust
+            location[i] = mean[i] - penalty[i]
+            sd[i] = scale * math.sqrt(noise[i] * spread)
+            bonus[i] = sd[i] + trust
+        among = _newcomers(count, pending, location, penalty=penalty, t=given.t, eligible=eligible) or eligible
+        doubt = _doubt(count, last, location, noise=noise, walk=WALK / m, t=given.t, eligible=eligible)
+        p = _envelope(location, sd, among)
+        return Choice(np.array(p), np.array(mean), np.array(bonus), doubt)
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
         """Learn the chosen agent's outcome, or all agents' under full feedback."""
-        s, f = _View(state), feedback
-        x, claims = _features(s, f.context), None if f.claims is None else _rows(f.claims, s)
-        agent = np.asarray(f.agent).reshape(s.b)
-        if f.earned is not None:
-            self._learn(s, s.numbers(agent), np.asarray(f.earned).reshape(s.b), x, claims, t=f.t)
+        f, batch = feedback, state["count"].shape[:-1]
+        for at in np.ndindex(batch):
+            s = row_views(state, at) if batch else state
+            x, claims = (None if each is None else np.asarray(each)[at] for each in (f.context, f.claims))
+            agent = int(np.asarray(f.agent)[at])
+            if f.earned is not None:
+                self._learn(s, agent, float(np.asarray(f.earned)[at]), x, claims, t=f.t)
+                continue
+            rewards, known = np.asarray(f.reward)[at], np.asarray(f.observed)[at]
+            for each in np.flatnonzero(known).tolist() if known.all() else [agent]:
+                self._learn(s, each, float(rewards[each]), x, claims, t=f.t)
+
+    def _learn(self, s: Arrays, agent: int, reward: float, x: Any, claims: Any, *, t: int) -> None:
+        theta, inverse = s["theta"][agent], s["inverse"][agent]
+        count = float(s["count"][agent])
+        common, _ = _shared(s["count"].tolist(), s["total"].tolist(), None)
+        z, prior = _inputs(s, x, claims, agent, common)
+        if self.forgetting and count:
+            self._walk(s, agent, t, prior=float(prior[0]))
+        gain = inverse @ z
+        leverage, fit = float(gain @ z), float(theta @ z)
+        predicted = fit + float(gain @ prior)
+        error = reward - min(max(predicted, _LOW), _HIGH)
+        s["square"][agent] += error * error / (1.0 + leverage)
+        theta += gain * ((reward - fit) / (1.0 + leverage))
+        inverse -= np.multiply.outer(gain, gain * (1.0 / (1.0 + leverage)))
+        if self.forgetting:
+            self._forget(s, agent, count + 1.0)
+        s["count"][agent] = count + 1.0
+        s["total"][agent] += reward
+        s["last"][agent] = max(float(s["last"][agent]), t)
+
+    def _forget(self, s: Arrays, agent: int, count: float) -> None:
+        """Discount the outcomes behind a model, now and then at once; the prior stays."""
+        if count % EVERY:
             return
-        reward = _rows(f.reward, s)
-        everybody = s.m > 1 and bool(f.observed.all())
-        for each in range(s.m) if everybody else (None,):
-            index, s = s.numbers(agent if each is None else np.full(s.b, each)), _View(state)
-            own = None if each is None else np.flatnonzero(agent == each)
-            self._learn(s, index, reward[s.i, index], x, claims, t=f.t, own=own)
+        unit, kept = np.eye(s["theta"].shape[-1]), KEPT**EVERY
+        precision = np.linalg.inv(s["inverse"][agent].astype(float))
+        inverse = np.linalg.inv(kept * precision + (1.0 - kept) * unit)
+        s["theta"][agent] = inverse @ (kept * (precision @ s["theta"][agent]))
+        s["inverse"][agent] = inverse
+
+    def _walk(self, s: Arrays, agent: int, t: int, *, prior: float) -> None:
+        """Add to the variance of an agent's mean what the rounds since its last outcome have added; keep the mean."""
+        variance = float(s["inverse"][agent, 0, 0])
+        k = _unit(s["theta"].shape[-1])
+        more = min(DRIFT / len(s["count"]) * max(t - float(s["last"][agent]) - 1.0, 0.0) / (k * k), 1.0 - variance)
+        if more > 0.0:
+            s["inverse"][agent, 0, 0] += more
+            s["theta"][agent, 0] -= prior * more
 
     def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
-        """Replace the centres of the kinds, and fit the members that read features again to the kept outcomes."""
-        s, x, n = _View(state), rows.features, len(rows.agent)
-        s.centers[0], s.based[:] = centers, 1.0
-        kind = _kinds(x, s.centers[0])
+        """Fit the models again to the kept outcomes, under features with a new meaning."""
+        width = state["theta"].shape[-1]
         known = rows.order
         agent, reward = rows.agent[known], rows.reward[known]
-        at = (agent, kind[known])
-        s.kind_count[0], s.kind_total[0] = 0.0, 0.0
-        np.add.at(s.kind_count[0], at, 1.0)
-        np.add.at(s.kind_total[0], at, reward)
-        s.difficulty[0] = 0.0
-        for _ in range(5):
-            s.difficulty[:] = _difficulty(s.kind_count, s.kind_total, _flat(s)[0], _slope(s))
-            _center(s)
-        explained = MIDDLE + s.difficulty[0][kind[known]] * _slope(s)[0][agent]
-        scaled = _design(x[known]).astype(float)
-        unit = np.eye(scaled.shape[1])
-        leverage = np.empty(len(known))
-        s.inverse[0], s.theta[0] = unit, 0.0
-        for each in np.unique(agent):
-            mine = agent == each
-            inverse = np.linalg.inv(unit + scaled[mine].T @ scaled[mine])
-            s.inverse[0, each] = inverse
-            s.theta[0, each] = inverse @ (scaled[mine].T @ (reward - explained)[mine])
-            explained[mine] += scaled[mine] @ s.theta[0, each]
-            leverage[mine] = _sum(scaled[mine] @ inverse * scaled[mine], axis=1)
-        s.near_x[0, :n], s.near_square[0, :n] = x, _sum(x * x, axis=1)
-        s.near_rest[0, known] = (reward - explained) / np.maximum(1.0 - leverage, CALM)  # leave-one-out residuals
-        _assign_uids(s, np.unique(agent))
-        s.near_owner[0, :n] = np.where(rows.agent >= 0, s.uid[0][rows.agent], -1)
-        s.near_round[0, :n] = rows.round
+        common, noise = _shared(state["count"].tolist(), state["total"].tolist(), state["square"].tolist())
+        groups = {each: np.flatnonzero(agent == each)[::-1] for each in np.unique(agent).tolist()}  # newest first
+        weights = {each: KEPT ** (np.arange(len(mine)) * self.forgetting) for each, mine in groups.items()}
+        best, found = -math.inf, []
+        for place, slope in enumerate(SLOPES):
+            z = _designs(width, rows.features[known], None if rows.claims is None else rows.claims[known], slope)
+            fits, likelihood = [], -HURDLE * place
+            for each, mine in groups.items():
+                own, weight = z[mine], weights[each]
+                inverse = np.linalg.inv(np.eye(width) + (own * weight[:, None]).T @ own)
+                gains = own @ inverse
+                theta = inverse @ (own.T @ (weight * reward[mine]))
+                left = np.maximum(1.0 - weight * (gains * own).sum(axis=1), _LEAST_LEFT)
+                error = (reward[mine] - own @ theta - gains[:, 0] * common / _unit(width)) / left
+                likelihood += float(np.sum(weight * (np.log(left) - error * error * left / noise[each]))) / 2.0
+                fits.append((each, theta, inverse))
+            if likelihood > best:
+                best, found, state["slope"][...] = likelihood, fits, slope
+        for each, theta, inverse in found:
+            state["theta"][each], state["inverse"][each] = theta, inverse
 
     @property
     def can_revise(self) -> bool:
-        """True: a reward can be replaced in the data of every member; the members' weights are not recomputed."""
+        """True: a reward can be replaced in the mean and in the model."""
         return True
 
     def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
-        """Replace a past reward of one agent in every member; in ``recent`` with the weight that is left of it."""
+        """Replace a past reward of one agent, with the weight that is left of it."""
         agent = int(new.agent)
         change = float(new.reward[agent] - old.reward[agent])
-        s = _View(state)
-        s.total[0, agent] += change
-        s.late_total[0, agent] += change if s.late_count[0, agent] > 0.5 else 0.0
-        x = _features(s, new.context)
-        if x is not None and s.based[0] > 0.0:
-            s.kind_total[0, agent, _kinds(x[0], s.centers[0])] += change
-            s.theta[0, agent] += s.inverse[0, agent] @ _design(x)[0] * change
-            s.near_rest[0][(s.near_round[0] == new.t) & (s.near_owner[0] == s.uid[0, agent])] += change
-        if new.claims is not None and np.isfinite(new.claims).any():
-            s.claim_theta[0, agent] += s.claim_inverse[0, agent] @ _claim_basis(new.claims[None])[0, agent] * change
+        later = EVERY * (float(state["count"][agent]) // EVERY - position // EVERY)
+        z, _ = _inputs(state, new.context, new.claims, agent, 0.0)
+        state["total"][agent] += change
+        state["theta"][agent] += state["inverse"][agent] @ z * change * (KEPT**later if self.forgetting else 1.0)
+
+    def position(self, state: Arrays, agent: int) -> float:
+        """Number of the agent's outcomes."""
+        return float(state["count"][agent])
 
     @property
     def can_withdraw(self) -> bool:
-        """True, except in ``recent`` and ``claims``: there a reward stays until it fades."""
+        """True, up to what was forgotten since."""
         return True
 
     def withdraw(self, state: Arrays, old: Feedback) -> None:
-        """Remove a past reward of one agent from the members that do not forget."""
-        s, agent = _View(state), int(old.agent)
-        reward = float(old.reward[agent])
-        x = _features(s, old.context)
-        if x is not None:
-            self._withdraw_features(s, agent, reward, x, t=old.t)
-        s.square[0, agent] *= max(0.0, s.count[0, agent] - 1.0) / max(s.count[0, agent], 1.0)
-        s.count[0, agent] = max(0.0, s.count[0, agent] - 1.0)
-        s.total[0, agent] = max(0.0, s.total[0, agent] - reward)
-
-    def _withdraw_features(self, s: _View, agent: int, reward: float, x: Floats, *, t: int) -> None:
-        own = (s.near_round[0] == t) & (s.near_owner[0] == s.uid[0, agent])
-        if not own.any():
-            return  # it is no longer among the outcomes that were learned again
-        kind, z = _kinds(x[0], s.centers[0]), _design(x)[0]
-        rest = reward - MIDDLE - s.difficulty[0][kind] * _slope(s)[0][agent]
-        gain = s.inverse[0, agent] @ z
-        left = 1.0 - float(gain @ z)
-        if left > LEAST_LEFT:
-            s.theta[0, agent] -= gain * ((rest - s.theta[0, agent] @ z) / left)
-            s.inverse[0, agent] += np.outer(gain, gain) / left
-        if s.based[0] > 0.0:
-            s.kind_count[0, agent, kind] = max(0.0, s.kind_count[0, agent, kind] - 1.0)
-            s.kind_total[0, agent, kind] = max(0.0, s.kind_total[0, agent, kind] - reward)
-        s.near_owner[0][own] = -1
-
-    def _scale(self, m: int) -> float:
-        return self.scale * float(min(1.0, (SMALL_TEAM / m) ** TEAM_POWER))
-
-    def _doubt(self, s: _View, location: Floats, noise: Floats, t: int, eligible: Bools | None) -> Floats:
-        """Where the floor explores: in proportion to each agent's likelihood of being better than the leader.
-
-        The likelihood is normal; its variance falls with the number of outcomes and grows in rounds without one.
-        """
-        score = location if eligible is None else np.where(eligible, location, -np.inf)
-        best = _max(score, axis=1, keepdims=True)
-        variance = 1.0 / np.maximum(s.count, 0.5) + STALE / s.m * np.maximum(t - s.last, 0.0)
-        gap = best - location
-        likely = np.exp(-0.5 * gap * gap / (noise * variance)) * (score < best) + 1e-9
-        if eligible is not None:
-            likely = likely * eligible
-        return np.asarray(likely / _sum(likely, axis=1, keepdims=True))
-
-    def _learn(
-        self,
-        s: _View,
-        agent: Any,
-        reward: Floats,
-        x: Floats | None,
-        claims: Floats | None,
-        *,
-        t: int,
-        own: Ints | None = None,
-    ) -> None:
-        """Learn one outcome per router; ``near`` keeps it for the routers in ``own`` (default: all)."""
-        at = (s.i, agent)
-        (value, _), w = _predict(s, x, claims, self.forgetting, spread=False)
-        errors = reward[:, None] - value[s.i, :, agent]
-        changed = _weigh(s, at, errors, w)
-        if self.forgetting:
-            if x is None:
-                _look_again(s, at, reward, t)
-            if changed.any():
-                _forget(s, changed)
-        if x is not None:
-            self._learn_features(s, agent, reward, x, value, t=t, own=own)
-        s.count[at] += 1.0
-        s.total[at] += reward
-        s.late_count *= _DECAY
-        s.late_total *= _DECAY
-        s.late_count[at] += 1.0
-        s.late_total[at] += reward
-        s.last[at] = np.maximum(s.last[at], t)
-        if claims is not None:
-            _learn_claims(s, at, reward, claims)
-        s.learned += 1.0
-
-    def _learn_features(
-        self, s: _View, agent: Any, reward: Floats, x: Floats, value: Floats, *, t: int, own: Ints | None
-    ) -> None:
-        at, based = (s.i, agent), s.based > 0.0
-        kind, slope, base = s.kind(x), _slope(s), value[:, _FLAT]
-        shift = s.difficulty[s.i, kind][:, None] * slope
-        flat = base - shift
-        s.kind_count[s.i, agent, kind] += based
-        s.kind_total[s.i, agent, kind] += np.where(based, reward, 0.0)
-        counts, totals = s.kind_count[s.i, :, kind], s.kind_total[s.i, :, kind]
-        found = _difficulty(counts[..., None], totals[..., None], flat, slope)[:, 0]
-        s.difficulty[s.i, kind] = np.where(based, found, 0.0)
-        _center(s)
-        _rank_one(s.inverse, s.theta, at, s.design(x), reward - MIDDLE - shift[at])
-        _assign_uids(s, agent)
-        b, mine, slot = s.i, agent, s.numbers(s.stored % ROWS)
-        if own is not None:
-            b, mine, slot = own, np.full(s.b, agent)[own], (s.stored % ROWS)[own]
-        s.near_x[b, slot], s.near_square[b, slot] = x[b], _sum(x[b] * x[b], axis=1)
-        s.near_rest[b, slot], s.near_round[b, slot] = reward[b] - value[b, _LINEAR, mine], t
-        s.near_owner[b, slot] = s.uid[b, mine]
-        s.stored[b] += 1
+        """Remove a past reward of one agent."""
+        agent, count = int(old.agent), float(state["count"][int(old.agent)])
+        z, _ = _inputs(state, old.context, old.claims, agent, 0.0)
+        gain = state["inverse"][agent] @ z
+        left, reward = 1.0 - float(gain @ z), float(old.reward[agent])
+        if left > _LEAST_LEFT:
+            state["theta"][agent] -= gain * ((reward - float(state["theta"][agent] @ z)) / left)
+            state["inverse"][agent] += np.multiply.outer(gain, gain / left)
+        state["square"][agent] *= max(0.0, count - 1.0) / max(count, 1.0)
+        state["count"][agent] = max(0.0, count - 1.0)
+        state["total"][agent] = max(0.0, float(state["total"][agent]) - reward)
 
 
-class _View:
-    """Views of the state with one leading dimension, created on first use."""
-
-    late_count: Floats
-    late_total: Floats
-    learned: Floats
-    stored: Ints
-    uids: Ints
-
-    def __init__(self, state: Arrays) -> None:
-        shape = state["count"].shape
-        self._state, self.m, self.b = state, shape[-1], math.prod(shape[:-1])
-        self.d = state["near_x"].shape[-1] if "near_x" in state else 0
-        self.i: Any = _arange(self.b) if self.b > 1 else slice(0, 1)
-        if len(shape) == 1:  # all at once takes less time than each on first use
-            self.__dict__.update({name: array[None] for name, array in state.items()})
-
-    def numbers(self, each: Any) -> Any:
-        """Numbers (B,) to index with beside ``i``: an integer for one router, as a view takes less time than a copy."""
-        return each if self.b > 1 else int(each[0])
-
-    @property
-    def trusted(self) -> tuple[Floats, Floats]:
-        """See :func:`_trusted`; computed once per view, before anything is learned."""
-        found = self.__dict__.get("_trusted")
-        if found is None:
-            found = self.__dict__["_trusted"] = _trusted(self)
-        return found
-
-    def kind(self, x: Floats) -> Any:
-        """Kind of the task, as :meth:`numbers`; computed once, as a view is about one task."""
-        found = self.__dict__.get("_kind")
-        if found is None:
-            found = self.__dict__["_kind"] = self.numbers(_kinds_of(x, self.centers))
-        return found
-
-    def design(self, x: Floats) -> Any:
-        """See :func:`_design`; computed once per view."""
-        found = self.__dict__.get("_design")
-        if found is None:
-            found = self.__dict__["_design"] = _design(x)
-        return found
-
-    def by_owner(self, n: int, values: Floats | None = None) -> Floats:
-        """Sums by agent (B, M) of ``values`` (B, n) of the first n kept outcomes, or their number."""
-        found = self.__dict__.get("_owners")
-        if found is None:
-            width = int(self.uids.max()) + 1
-            first = _arange(self.b)[:, None] * width + 1
-            found = self.__dict__["_owners"] = (self.near_owner[:, :n] + first).ravel(), self.uid + first, width
-        place, mine, width = found
-        total = np.bincount(place, None if values is None else values.ravel(), self.b * width)
-        total[::width] = 0  # rows without owner, and agents without rows
-        return np.asarray(total[mine])
-
-    def __getattr__(self, name: str) -> Any:
-        array = self._state[name]
-        lead = self._state["count"].ndim - 1
-        found = array[None] if lead == 0 else array.reshape(self.b, *array.shape[lead:])
-        self.__dict__[name] = found
-        return found
+def _listed(values: Any, m: int) -> Any:
+    """One number per agent as a list; None stays None."""
+    return (
+        values if values is None else (values if np.shape(values) == (m,) else np.broadcast_to(values, (m,))).tolist()
+    )
 
 
-@lru_cache(maxsize=64)
-def _arange(n: int) -> Ints:
-    found = np.arange(n)
-    found.flags.writeable = False
-    return found
+def _unit(width: int) -> float:
+    """The input 1, scaled by the prior precision of an agent's mean."""
+    return 1.0 / math.sqrt(MEAN if width == _OWN else MEAN_BESIDE)
 
 
-def _rows(values: Any, s: _View) -> Any:
-    shape = s._state["count"].shape
-    values = np.asarray(values)
-    return (values if values.shape == shape else np.broadcast_to(values, shape)).reshape(s.b, s.m)
+@lru_cache(maxsize=16)
+def _waves(d: int) -> tuple[Floats, Floats]:
+    """Frequencies and phases of the random cosines, the same in every router."""
+    rng = np.random.default_rng(1)
+    return FREQUENCY * rng.normal(size=(d, COSINES)), rng.uniform(0.0, 2.0 * math.pi, COSINES)
 
 
-def _features(s: _View, context: Floats | None) -> Floats | None:
-    return None if context is None or not s.d else np.asarray(context, dtype=float).reshape(s.b, s.d)
-
-
-def _weights(s: _View, forgetting: bool, features: bool, stated: Bools | None) -> Floats:
-    """Weights (B, members); zero for members that do not take part, such as ``claims`` without a claim."""
-    score = s.evidence + PRIOR
-    if not features and stated is None and forgetting:  # the usual case
-        score[:, _KINDS:] = -np.inf
-        w = np.exp(score - _max(score, axis=1, keepdims=True))
-        return np.asarray(w / _sum(w, axis=1, keepdims=True))
-    if not forgetting:
-        score[:, _RECENT] = -np.inf
-    if stated is None or not stated.all():
-        score[:, _CLAIMS] = -np.inf if stated is None else np.where(stated, score[:, _CLAIMS], -np.inf)
-    if not features:
-        score[:, _KINDS : _NEAR + 1] = -np.inf
-    else:
-        score[:, _KINDS : _NEAR + 1] = np.where(s.based[:, None] > 0.0, score[:, _KINDS : _NEAR + 1], -np.inf)
-    w = np.exp(score - _max(score, axis=1, keepdims=True))
-    return np.asarray(w / _sum(w, axis=1, keepdims=True))
-
-
-def _predict(
-    s: _View, x: Floats | None, claims: Floats | None, forgetting: bool, *, spread: bool = True
-) -> tuple[Floats, Floats]:
-    """Predictions of the members, and the members' weights (B, members).
-
-    Predictions are (2, B, members, M): the expected reward, and its variance in units of the noise. Without ``spread``
-    the variances of ``linear`` and ``near`` are left out, which saves time.
-    """
-    stating = None if claims is None else np.asarray(np.isfinite(claims).any(axis=1))
-    w = _weights(s, forgetting, x is not None, stating)
-    both = np.zeros((2, s.b, len(MEMBERS), s.m))
-    value, variance = both
-    slope = None if x is None else _slope(s)
-    flat, mean = _flat(s, slope)
-    own = 1.0 / (s.trusted[0] + POPULATION)
-    value[:, _FLAT], variance[:, _FLAT] = flat, own
-    late = 1.0 / (s.late_count + RECENT)
-    value[:, _RECENT], variance[:, _RECENT] = (s.late_total + RECENT * flat) * late, late
-    if x is not None and slope is not None:
-        _predict_features(s, x, flat, slope, value, variance if spread else None)
+def _designs(width: int, x: Floats, claims: Floats | None, slope: float) -> Floats:
+    """Inputs of rows with features ``x`` (n, d) and claims (n, 2) as in :class:`~bot_orch.policies.base.KeptRows`."""
+    found = np.zeros((len(x), width))
+    found[:, 0] = _unit(width)
     if claims is not None:
-        basis = _claim_basis(claims)
-        stated = np.where(np.isfinite(claims), claims, mean[:, None])
-        value[:, _CLAIMS] = _clipped(stated + _sum(s.claim_theta * basis, axis=-1))
-        gain = (s.claim_inverse @ basis[..., None])[..., 0]
-        variance[:, _CLAIMS] = CLAIM_CALM * np.maximum(_sum(gain * basis, axis=-1), 0.0)
-    return both, w
-
-
-def _predict_features(s: _View, x: Floats, flat: Floats, slope: Floats, value: Floats, variance: Floats | None) -> None:
-    kind = s.kind(x)
-    shift = s.difficulty[s.i, kind][:, None] * slope
-    counts, totals = s.kind_count[s.i, :, kind], s.kind_total[s.i, :, kind]
-    base = flat + shift
-    value[:, _FLAT] = base
-    value[:, _RECENT] += shift
-    value[:, _KINDS] = (totals + KIND * base) / (counts + KIND)
-    z = s.design(x)[:, :, None]
-    value[:, _LINEAR] = _clipped(MIDDLE + shift + (s.theta @ z)[..., 0])
-    weight, rest = _neighbours(s, x)
-    shared = weight * NEAR / (weight + NEAR)
-    found = rest / np.maximum(weight, 1e-12)
-    common = _sum(shared * found, axis=1, keepdims=True) / (_sum(shared, axis=1, keepdims=True) + NEAR)
-    value[:, _NEAR] = _clipped(value[:, _LINEAR] + (rest + NEAR * common) / (weight + NEAR))
-    if variance is None:
-        return
-    own = variance[:, _FLAT]
-    variance[:, _KINDS] = CALM * np.maximum(1.0 / (counts + KIND) - 1.0 / (s.count + KIND), 0.0) + own
-    d = s.d + 1
-    gain = (s.inverse.reshape(s.b, s.m * d, d) @ z).reshape(s.b, s.m, d)
-    variance[:, _LINEAR] = CALM * np.maximum((gain @ z)[..., 0], 0.0) + own
-    thin = np.maximum(1.0 / (weight + NEAR) - 1.0 / (s.count + NEAR), 0.0)
-    variance[:, _NEAR] = CALM * thin + variance[:, _LINEAR]
-
-
-def _design(x: Floats) -> Any:
-    """Intercept and features in the units of the ridge prior."""
-    found = np.empty((len(x), x.shape[1] + 1), dtype=np.float32)
-    found[:, 0] = 1.0 / math.sqrt(INTERCEPT)
-    np.multiply(x, 1.0 / math.sqrt(RIDGE), out=found[:, 1:], casting="same_kind")
+        for row in np.flatnonzero(claims[:, 1] >= 0.0):
+            found[row, 1:_OWN] = _claimed(*claims[row].tolist())
+    d = x.shape[1]
+    found[:, _OWN : _OWN + d] = x / math.sqrt(slope)
+    frequency, phase = _waves(d)
+    cosines = np.cos(x @ frequency + phase) * math.sqrt(2.0 * CURVE / (COSINES * slope))
+    found[:, _OWN + d :] = np.where(
+        np.any(x, axis=1, keepdims=True), cosines, 0.0
+    )  # before the first fit features are zeros
     return found
 
 
-def _clipped(value: Floats) -> Floats:
-    return np.minimum(np.maximum(value, LOW), HIGH)
+def _claimed(own: float, usual: float) -> tuple[float, float]:
+    """The inputs of a claim; the mean of all claims stands in for one that an agent does not state."""
+    claim = own if own >= 0.0 else usual
+    sure = -math.log10(1.001 - claim) / 3.0  # .9, .99 and .999 are equally far apart
+    k = 1.0 / math.sqrt(CLAIM)
+    return (claim - 0.5) * k, (sure - 0.5) * k
 
 
-def _neighbours(s: _View, x: Floats) -> tuple[Floats, Floats]:
-    """Sum of the kernel over each agent's kept outcomes, and of the kernel times their residuals, (B, M) each."""
-    n = min(int(s.stored.max()), ROWS)
-    if n == 0:
-        nothing = np.zeros((s.b, s.m))
-        return nothing, nothing
-    x = x.astype(np.float32)
-    square = s.near_square[:, :n] - 2.0 * (s.near_x[:, :n] @ x[:, :, None])[..., 0] + _sum(x * x, axis=1)[:, None]
-    kernel = np.exp(np.sqrt(np.maximum(square, 0.0)) * (-1.0 / WIDTH))
-    return s.by_owner(n, kernel), s.by_owner(n, kernel * s.near_rest[:, :n])
+def usual_claim(claims: Floats) -> float:
+    """The mean of the claims that are stated; NaN if there is none."""
+    stated = claims[np.isfinite(claims)]
+    return float(stated.mean()) if stated.size else math.nan
 
 
-def _noise(s: _View, x: Floats | None) -> Floats:
-    """Variance of each agent's rewards around their estimates, (B, M), shrunk towards the mean of the agents'.
+def _inputs(s: Arrays, x: Any, claims: Any, agent: int, common: float) -> tuple[Any, Any]:
+    """The inputs of one agent, and the prior mean of its coefficients."""
+    width = s["theta"].shape[-1]
+    z, prior, k = np.zeros(width, dtype=np.float32), np.zeros(width, dtype=np.float32), _unit(width)
+    if x is not None and width > _OWN:
+        z[:] = _designs(width, np.asarray(x, dtype=float)[None], None, float(s["slope"]))[0]
+    z[0], prior[0] = k, common / k
+    usual = math.nan if claims is None else usual_claim(claims)
+    if not math.isnan(usual):
+        own = float(claims[agent])
+        z[1:_OWN] = _claimed(own, usual)
+        if not math.isnan(own):  # the sum of both is the claim itself
+            prior[0], prior[1] = 0.5 / k, math.sqrt(CLAIM)
+    return z, prior
 
-    Every agent counts as one in that mean. Over outcomes, an agent that gets the traffic and is always right would make
-    it small, and others, tried on few tasks, would seem known. With features the outcomes kept count, else all.
+
+def _predict(s: Arrays, common: float, x: Any, claims: Any) -> tuple[list[float], list[float]]:
+    """Expected rewards, and their variances for exploration relative to the noise."""
+    theta, inverse = s["theta"], s["inverse"]
+    m, width = theta.shape
+    k = _unit(width)
+    usual = math.nan if claims is None else usual_claim(claims)
+    if math.isnan(usual) and (x is None or width == _OWN):  # no input but 1
+        fit, variance = theta[:, 0].tolist(), inverse[:, 0, 0].tolist()
+        return [k * a + v * common for a, v in zip(fit, variance, strict=True)], [k * k * v for v in variance]
+    count = s["count"].tolist()
+    if math.isnan(usual):
+        z, _ = _inputs(s, x, None, 0, 0.0)
+        gain = inverse @ z
+        fit, spread, first = (theta @ z).tolist(), (gain @ z).tolist(), gain[:, 0].tolist()
+        values = [fit[i] + first[i] * common / k for i in range(m)]
+        stated = [False] * m
+    else:
+        pairs = [_inputs(s, x, claims, i, common) for i in range(m)]
+        every = np.array([z for z, _ in pairs])
+        gain = (inverse @ every[:, :, None])[:, :, 0]
+        fit, spread = np.einsum("md,md->m", theta, every).tolist(), np.einsum("md,md->m", gain, every).tolist()
+        values = [fit[i] + float(gain[i, :2] @ pairs[i][1][:2]) for i in range(m)]
+        stated = np.isfinite(claims).tolist()
+    own = [0.0 if stated[i] else 1.0 / (count[i] + 1.0 / (k * k)) for i in range(m)]
+    variance = [own[i] + CALM * max(spread[i] - own[i], 1e-9) for i in range(m)]
+    return [min(max(each, _LOW), _HIGH) for each in values], variance
+
+
+def _shared(count: list[float], total: list[float], square: list[float] | None) -> tuple[float, list[float]]:
+    """The mean reward of all agents, and each agent's noise, shrunk towards the mean of the agents'.
+
+    Every agent counts as one in both, less with few outcomes. Over outcomes, an agent that gets the traffic and is
+    always right would make the noise small, and others, tried on few tasks, would seem known.
     """
-    count, square = s.count, s.square
-    if x is not None:
-        n = min(int(s.stored.max()), ROWS)
-        count, square = s.by_owner(n), s.by_owner(n, np.square(s.near_rest[:, :n]))
-    share, own = count / (count + TRIED), square / np.maximum(count, 1.0)
-    above = _sum(share * own, axis=1, keepdims=True) + START_AGENTS * START[0]
-    shared = above / (_sum(share, axis=1, keepdims=True) + START_AGENTS)
-    return np.asarray((square + OWN * shared) / (count + OWN))
+    shares, reward, noise = 0.0, 0.0, 0.0
+    for i, n in enumerate(count):
+        if n:
+            shares += n / (n + TRIED)
+            reward += total[i] / (n + TRIED)
+            if square is not None:
+                noise += square[i] / (n + TRIED)
+    common = (reward + 0.05) / (shares + 0.1)
+    if square is None:
+        return common, []
+    level = OWN * (noise + 0.5 * START) / (shares + 0.5)
+    return common, [(each + level) / (n + OWN) for each, n in zip(square, count, strict=True)]
 
 
-def _flat(s: _View, slope: Floats | None = None) -> tuple[Floats, Floats]:
-    """Shrunken mean reward of the agents, (B, M), and the mean of all agents, (B,), for tasks of mean difficulty."""
-    count, total = s.trusted
-    if s.d:
-        met = (s.kind_count @ s.difficulty[:, :, None])[..., 0] / np.maximum(_sum(s.kind_count, axis=2), 1.0)
-        total = total - count * met * (_slope(s) if slope is None else slope)
-    share = count / (count + TRIED)
-    own = total / np.maximum(count, 1.0)
-    mean = (_sum(share * own, axis=1) + 0.05) / (_sum(share, axis=1) + 0.1)
-    return (total + POPULATION * mean[:, None]) / (count + POPULATION), mean
-
-
-def _slope(s: _View) -> Floats:
-    """How far difficulty moves each agent, (B, M): the slope of a logistic curve at its mean reward."""
-    count, total = s.trusted
-    mean = (total + 0.5 * POPULATION) / (count + POPULATION)
-    return np.minimum(np.maximum(4.0 * mean * (1.0 - mean), 0.1), 1.0)
-
-
-def _difficulty(counts: Floats, totals: Floats, flat: Floats, slope: Floats) -> Floats:
-    """Difficulty of the kinds, (B, K): the effect of a kind that all agents share, from counts and totals (B, M, K).
-
-    Best linear unbiased prediction in a mixed model with an effect per kind and one per kind and agent.
-    """
-    weight = counts * KIND / (counts + KIND)
-    rest = totals / np.maximum(counts, 1.0) - flat[..., None]
-    share = weight * slope[..., None]
-    above = _sum(share * rest, axis=1)
-    return np.asarray(above / (_sum(share * slope[..., None], axis=1) + KIND / DIFFICULTY))
-
-
-def _center(s: _View) -> None:
-    """Centre the difficulties: their mean over all outcomes becomes zero.
-
-    Only the sum of an agent's mean and the difficulty is observed. Without the constraint both drift in opposite
-    directions, and agents with few outcomes, whose estimate follows the difficulty most, look bad for every kind.
-    """
-    share = _sum(s.kind_count, axis=1)
-    mean = _sum(share * s.difficulty, axis=1) / np.maximum(_sum(share, axis=1), 1.0)
-    s.difficulty[:] = np.where(share > 0.0, s.difficulty - mean[:, None], 0.0)
-
-
-def _kinds(x: Floats, centers: Floats) -> Any:
-    return np.argmin(_sum(centers * centers, axis=1) - 2.0 * x @ centers.T, axis=-1)
-
-
-def _kinds_of(x: Floats, centers: Floats) -> Ints:
-    far = _sum(centers * centers, axis=2) - 2.0 * (centers @ x[:, :, None])[..., 0]
-    return np.asarray(np.argmin(far, axis=1))
-
-
-def _newcomers(count: Floats, location: Floats, penalty: Floats, t: int, eligible: Bools | None) -> Bools | None:
-    """Which agents without outcomes are tried now, (B, M); None if there are none.
+def _newcomers(
+    count: list[float],
+    pending: list[float] | None,
+    location: list[float],
+    *,
+    penalty: list[float],
+    t: int,
+    eligible: Sequence[int],
+) -> list[int]:
+    """Which agents without outcomes are tried now.
 
     Only those that could exceed the best estimate, and none while 2 sqrt(t) + 1 agents have been tried by round t.
     """
-    tried = count > 0.0
-    if tried.all():
+    seen = count if pending is None else [n + more for n, more in zip(count, pending, strict=True)]
+    tried = sum(each > 0.0 for each in seen)
+    if tried == len(seen) or tried >= NEWCOMERS * math.sqrt(t) + 1.0 or not eligible:
+        return []
+    best = max(location[i] for i in eligible)
+    return [i for i in eligible if not seen[i] and 1.0 - penalty[i] > best]
+
+
+def _doubt(
+    count: list[float],
+    last: list[float],
+    location: list[float],
+    *,
+    noise: list[float],
+    walk: float,
+    t: int,
+    eligible: Sequence[int],
+) -> Floats | None:
+    """Where the floor explores: in proportion to each agent's likelihood of being better than the leader.
+
+    The likelihood is normal; its variance falls with the number of outcomes and grows in rounds without one.
+    """
+    if len(count) == 1:
         return None
-    best = _max(location if eligible is None else np.where(eligible, location, -np.inf), axis=1, keepdims=True)
-    new = ~tried & (1.0 - penalty > best)
-    new &= _sum(tried, axis=1, keepdims=True) < NEWCOMERS * math.sqrt(t) + 1.0
-    return new if eligible is None else new & eligible
+    best, likely = max((location[i] for i in eligible), default=0.0), [0.0] * len(count)
+    for i in eligible:
+        gap = best - location[i]
+        likely[i] = 1e-9
+        if gap > 0.0:
+            far = 0.5 * gap * gap / (noise[i] * (1.0 / max(count[i], 0.5) + walk * max(t - last[i], 0.0)))
+            if far < 30.0:
+                likely[i] += math.exp(-far)
+    total = sum(likely) or 1.0
+    return np.array([each / total for each in likely])
 
 
-def _randucb(location: Floats, sd: Floats, eligible: Bools | None) -> Floats:
-    score = location[:, None, :] + _ATOMS[:, None] * sd[:, None, :]
-    if eligible is not None:
-        score = np.where(eligible[:, None, :], score, -np.inf)
-    top = score >= _max(score, axis=2, keepdims=True)
-    return np.asarray(_sum(top / _sum(top, axis=2, keepdims=True, dtype=float), axis=1) / len(_ATOMS))
+def _envelope(location: list[float], sd: list[float], among: Sequence[int]) -> list[float]:
+    """P(agent i has the largest ``location + |Z| * sd``), by a walk over the upper envelope of these lines."""
+    p, reached = [0.0] * len(location), 0.0
+    if not among:
+        return p
+    top = max((location[i], sd[i]) for i in among)
+    among = [i for i in among if location[i] + _SURE * sd[i] >= top[0]]
+    while True:
+        height, rise = top
+        cross, above = _SURE, None
+        for i in among:
+            if sd[i] > rise:
+                at = (height - location[i]) / (sd[i] - rise)
+                if at < cross or (at == cross and above is not None and (sd[i], location[i]) > (above[1], above[0])):
+                    cross, above = at, (location[i], sd[i])
+        until = 1.0 if above is None else math.erf(cross / math.sqrt(2.0))
+        equal = [i for i in among if location[i] == height and sd[i] == rise]
+        for i in equal:
+            p[i] += max(until - reached, 0.0) / len(equal)
+        if above is None:
+            return p
+        top, reached = above, max(until, reached)
 
 
-def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
+def coupled_randucb(location: Floats, sd: Floats, eligible: Any = None) -> Floats:
     """Coupled RandUCB [1]_: P(agent i has the largest ``location + |Z| * sd``), the same Z for all agents.
 
-    |Z| takes one of 64 values with equal probability, those of a standard normal's quantiles.
+    Z is standard normal; the probabilities are exact.
 
     References
     ----------
@@ -645,128 +464,28 @@ def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None)
     Examples
     --------
     >>> coupled_randucb(np.array([0.5, 0.4, 0.3]), np.array([0.1, 0.2, 0.1])).round(3)
-    array([0.688, 0.312, 0.   ])
+    array([0.683, 0.317, 0.   ])
     """
     shape = np.broadcast_shapes(location.shape, sd.shape)
-    height, rise = (np.broadcast_to(each, shape).reshape(-1, shape[-1]) for each in (location, sd))
-    mask = None if eligible is None else np.broadcast_to(eligible, shape).reshape(-1, shape[-1])
-    return _randucb(height, rise, mask).reshape(shape)
+    found = np.empty(shape)
+    height, rise = np.broadcast_to(location, shape), np.broadcast_to(sd, shape)
+    mask = np.ones(shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, shape)
+    for at in np.ndindex(shape[:-1]):
+        found[at] = _envelope(height[at].tolist(), rise[at].tolist(), np.flatnonzero(mask[at]).tolist())
+    return found
 
 
-def _weigh(s: _View, at: tuple[Any, Any], errors: Floats, w: Floats) -> Bools:
-    """Update noise levels, members' evidence and moving averages of squared errors.
+def _one(given: Situation, at: tuple[int, ...]) -> Situation:
+    """The situation of one router of several."""
 
-    Returns in which routers (B,) a change was detected: the short average is far above the long one.
-    """
-    mixed = _sum(w * errors, axis=1)
-    square = mixed * mixed
-    s.square[at] += square
-    levels, rate = s.levels, 1.0 / (s.learned[:, None] + 10.0)
-    seen = square[:, None] * _ONES
-    seen[:, 3] *= square
-    levels += np.maximum(rate, _RATES) * (seen - levels)
-    np.maximum(levels[:, 0], LEAST_NOISE, out=levels[:, 0])
-    fresh = DISCOUNT * s.evidence - errors * errors / (2.0 * levels[:, :1])
-    fresh = np.where(w > 0.0, fresh, fresh[:, :1])  # a member that took no part keeps up with ``flat``
-    s.evidence[:] = fresh - _max(fresh, axis=1, keepdims=True)
-    rising: Bools = levels[:, 1] > levels[:, 2]
-    if not np.count_nonzero(rising):
-        return rising
-    spread = np.sqrt(np.maximum(levels[:, 3] - levels[:, 2] ** 2, 1e-6) * (SHORT / 2.0))
-    return np.asarray((s.learned > WARM_UP) & (levels[:, 1] > levels[:, 2] + ALARM * spread))
+    def row(values: Any) -> Any:
+        return values if values is None or np.ndim(values) < 2 else np.asarray(values)[at]
+
+    g = given
+    return Situation(g.t, *map(row, (g.penalty, g.eligible, g.context, g.pending, g.cost, g.claims)))
 
 
-def _look_again(s: _View, at: tuple[Any, Any], reward: Floats, t: int) -> None:
-    """Count the outcomes of an agent that was not asked for long separately: a look at what it earns today.
-
-    After 20 outcomes the look ends. If the agent was clearly better than before, they replace its earlier outcomes.
-    """
-    stale = (t - s.last[at] > GRACE) & (s.count[at] > 0.0)
-    looked = np.where(stale, 0.0, s.look_count[at])
-    active = stale | (looked > 0.0)
-    if not active.any():
-        return
-    s.look_total[at] = np.where(active, np.where(stale, 0.0, s.look_total[at]) + reward, 0.0)
-    s.look_count[at] = np.where(active, looked + 1.0, 0.0)
-    for b in np.flatnonzero(s.look_count[at] >= LOOKS):
-        one = at if s.b == 1 else (at[0][b : b + 1], at[1][b : b + 1])
-        mean, found = s.total[one] / s.count[one], s.look_total[one] / LOOKS
-        if s.count[one] > LOOKS and found > mean + 2.0 * np.sqrt(s.levels[b, 0] / LOOKS):
-            _discount(s, one, LOOKS / s.count[one])
-            s.total[one] = s.look_total[one]
-        s.look_count[one], s.look_total[one] = 0.0, 0.0
-
-
-def _trusted(s: _View) -> tuple[Floats, Floats]:
-    """Count and total of the agents' outcomes, (B, M) each; during a look those of the look, if it does better."""
-    if not np.count_nonzero(s.look_count):
-        return s.count, s.total
-    mean = s.total / np.maximum(s.count, 1.0)
-    count = LOOK + s.look_count
-    total = LOOK * mean + s.look_total
-    better = (s.look_count > 0.0) & (count < s.count) & (total > mean * count)
-    return np.where(better, count, s.count), np.where(better, total, s.total)
-
-
-def _forget(s: _View, changed: Bools) -> None:
-    """Discount the outcomes behind every member in the routers where a change was detected."""
-    for b in np.flatnonzero(changed):
-        everybody = (np.full(s.m, b), np.arange(s.m))
-        _discount(s, everybody, np.full(s.m, KEPT))
-        for inverse in (s.claim_inverse, s.inverse) if s.d else (s.claim_inverse,):
-            most = np.max(np.diagonal(inverse[b], axis1=1, axis2=2), axis=1)
-            inverse[b] *= np.clip(1.0 / most, 1.0, 1.0 / KEPT)[:, None, None]
-
-
-def _discount(s: _View, at: tuple[Ints, Ints], keep: Floats) -> None:
-    s.count[at] *= keep
-    s.total[at] *= keep
-    s.square[at] *= keep
-    if s.d:
-        s.kind_count[at] *= keep[:, None]
-        s.kind_total[at] *= keep[:, None]
-
-
-def _assign_uids(s: _View, agent: Any) -> None:
-    """Give agents without an id the next one: an agent's index changes when others are removed, its id does not."""
-    if s.b == 1:
-        for each in np.ravel(agent):
-            if s.uid[0, each] < 0:
-                s.uid[0, each] = s.uids[0]
-                s.uids[0] += 1
-        return
-    new = s.uid[s.i, agent] < 0
-    s.uid[s.i, agent] = np.where(new, s.uids, s.uid[s.i, agent])
-    s.uids += new
-
-
-def _rank_one(inverse: Floats, theta: Floats, at: tuple[Any, Any], z: Floats, target: Floats) -> None:
-    """Add one outcome per router to a ridge regression, by the Sherman-Morrison formula."""
-    own = inverse[at].astype(float)
-    gain = (own @ z[:, :, None])[..., 0]
-    total = 1.0 + _sum(gain * z, axis=1)
-    error = target - _sum(theta[at] * z, axis=1)
-    theta[at] += gain * (error / total)[:, None]
-    inverse[at] = own - gain[:, :, None] * (gain / total[:, None])[:, None, :]
-
-
-def _claim_basis(claims: Floats) -> Floats:
-    """Basis functions of claims, (B, M, 5), scaled by the prior; the mean of the others' where an agent states none."""
-    stated = np.isfinite(claims)
-    usual = _sum(np.where(stated, claims, 0.0), axis=1) / np.maximum(_sum(stated, axis=1), 1)
-    c = np.where(stated, claims, usual[:, None])
-    sure = -np.log10(1.001 - c) / 3.0  # .9, .99 and .999 are equally far apart
-    spread = math.sqrt(CLAIM_VARIANCE)
-    bends = (1.5 * spread * np.maximum(sure - 0.33, 0.0), 3.0 * spread * np.maximum(sure - 0.66, 0.0))
-    offset = np.full(c.shape, math.sqrt(CLAIM_OFFSET))
-    return np.stack([offset, (c - 0.5) * spread, (sure - 0.5) * spread, *bends], axis=-1)
-
-
-def _learn_claims(s: _View, at: tuple[Any, Any], reward: Floats, claims: Floats) -> None:
-    stated = np.flatnonzero(np.isfinite(claims).any(axis=1))
-    if not stated.size:
-        return
-    own, mean = claims[at], _flat(s)[1]
-    prior = np.where(np.isfinite(own), own, mean)
-    there, basis = at if s.b == 1 else (at[0][stated], at[1][stated]), _claim_basis(claims)[at]
-    _rank_one(s.claim_inverse, s.claim_theta, there, basis[stated], (reward - prior)[stated])
+def _stacked(choices: list[Choice], batch: tuple[int, ...]) -> Choice:
+    """The choices of several routers as one."""
+    parts = ([getattr(each, name) for each in choices] for name in ("propensities", "estimate", "exploration", "doubt"))
+    return Choice(*(None if each[0] is None else np.array(each).reshape(*batch, -1) for each in parts))  # type: ignore[arg-type]

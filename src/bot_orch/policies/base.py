@@ -147,6 +147,8 @@ class KeptRows:
         Reward and round of each outcome.
     order
         Rows of present agents, oldest first.
+    claims
+        What the agent stated of itself, and the mean of all that agents stated, ``(n, 2)``; -1 where nothing was.
     """
 
     features: Floats
@@ -154,19 +156,22 @@ class KeptRows:
     reward: Floats
     round: Ints
     order: Ints
+    claims: Floats | None = None
 
 
 class Policy(ABC):
     """Base class. A subclass is a frozen dataclass of settings; the caller owns the state arrays.
 
-    ``predicts`` says whether ``Choice.estimate`` is the expected reward; a warm start is tested against it.
-    ``bot-orch arena`` plays a ``default_entrant`` when no policy is named; the first line of the docstring describes it
+    ``most_numbers`` is how many features are prepared from a task's numbers, at most. ``predicts`` says whether
+    ``Choice.estimate`` is the expected reward; a warm start is tested against it. ``bot-orch arena`` plays a
+    ``default_entrant`` when no policy is named; the first line of the docstring describes it
     there.
     """
 
     id: ClassVar[str]
     uses_alignment: ClassVar[bool] = True
     predicts: ClassVar[bool] = True
+    most_numbers: ClassVar[int] = 10
     default_entrant: ClassVar[bool] = False
 
     @abstractmethod

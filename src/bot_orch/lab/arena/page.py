@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.core.settings import Settings
 from bot_orch.files import write_atomically
 from bot_orch.lab.arena.conditions import CONDITIONS, PLAIN
 from bot_orch.lab.arena.league import (
@@ -31,7 +30,6 @@ from bot_orch.lab.arena.registry import BASELINES, discover_entrants, entrant
 from bot_orch.lab.arena.verdict import ArenaVerdict, GainInterval
 from bot_orch.lab.harness.figures import save_figure
 from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page, machine_facts, scroll_box
-from bot_orch.lab.harness.players import REPLAY_FLOOR
 from bot_orch.lab.harness.runner import Progress
 
 _TITLE = "<h1>BOT-Orch: the arena</h1>"
@@ -258,7 +256,6 @@ def _facts(results: Results, command: str) -> str:
     facts = {
         "Command": command,
         **machine_facts(),
-        "Floor": f"{REPLAY_FLOOR:g} for policies; a router has {Settings.floor:g} unless you set it",
         "Seeds": seeds,
         "Rounds": ", ".join(f"{k[0]} {p['rounds']}" for k, p in results.items() if k[2] == "random"),
         "Baselines": yard,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from bot_orch._version import __version__
 from bot_orch.core.completion.patience import PatienceRule
+from bot_orch.core.settings import Settings
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.files import write_atomically
 from bot_orch.lab.arena.conditions.catalog import CONDITIONS, PLAIN
@@ -38,7 +39,7 @@ from bot_orch.lab.harness.attempts import attempt_readers, play_attempts_of
 from bot_orch.lab.harness.engines import make_engine
 from bot_orch.lab.harness.experiment import Unit
 from bot_orch.lab.harness.figures import new_figure
-from bot_orch.lab.harness.players import play
+from bot_orch.lab.harness.players import Player, play
 from bot_orch.lab.harness.replay_metrics import (
     agents_on_plane,
     baseline,
@@ -84,6 +85,7 @@ class ArenaPlan:
     budget_usd: float | None = None
     conditions: Sequence[str] = (PLAIN,)
     baseline: str | None = None
+    floor: float = Settings.floor
 
     @property
     def baseline_policy(self) -> str | None:
@@ -161,6 +163,7 @@ class ArenaPlan:
             "seeds": self.seeds,
             "rounds": self.rounds,
             "signal": self.signal,
+            "floor": self.floor,
             **{name: value for name, value in wanted.items() if value},
         }
 
@@ -211,7 +214,7 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         rounds = rounds_under(condition, unit["rounds"], rounds)
         under = staged(matrix, condition, unit["order"], rounds=rounds, seeds=unit["seeds"], **options)
         if name not in BASELINES and name not in BUDGET_BASELINES:
-            found = score_staged(entrant(name).build, under, CONDITIONS[condition].attack)
+            found = score_staged(_building(unit, entrant(name)), under, CONDITIONS[condition].attack)
             return {**found, "kind": entrant(name).kind}
         replay = under.scored()
     if name == NOW:
@@ -234,16 +237,23 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     playing = entrant(name)
     if unit.get("attempts", 1) > 1:
         return {**_attempted(unit, replay, playing), "kind": playing.kind}
-    player = playing.build(replay.setup)
+    player = _building(unit, playing)(replay.setup)
     trace = play(player, replay)
     found = scored(replay, chosen(replay, trace.agent), feature_time=player.uses_features)
     return {**found, "kind": playing.kind}
 
 
+def _building(unit: Mapping[str, Any], playing: Entrant) -> Callable[[Setup], Player]:
+    """How an entrant is made for a replay, with the floor of the run."""
+    return lambda setup: playing.build(replace(setup, floor=unit.get("floor", 0.0)))
+
+
 def _attempted(unit: Mapping[str, Any], replay: Replay, playing: Entrant) -> dict[str, Any]:
     """Score rounds with several attempts; shares count first attempts. No verdict: its sums assume one attempt."""
     settings = {"signal": unit["signal"]}
-    trace = play_attempts_of(replay, playing.build, unit["attempts"], rule=unit["patience"], settings=settings)
+    trace = play_attempts_of(
+        replay, _building(unit, playing), unit["attempts"], rule=unit["patience"], settings=settings
+    )
     return score(replay, chosen(replay, trace.agent), own=attempt_readers(replay, trace))
 
 

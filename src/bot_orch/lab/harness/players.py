@@ -28,9 +28,6 @@ from bot_orch.transport.geometries.lateness import Lateness
 from bot_orch.transport.measures import Cloud
 from bot_orch.types import Outcome
 
-#: The floor at which policies are replayed: none, as a replay needs no propensities for later.
-REPLAY_FLOOR = 0.0
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pick:
@@ -89,7 +86,7 @@ class PolicyPlayer(Player):
     lambda_
         As that of :class:`bot_orch.Orchestrator`.
     floor
-        Likewise.
+        Likewise; by default that of the replay.
     context
         Whether the policy is shown the tasks' inputs.
     claims
@@ -102,7 +99,7 @@ class PolicyPlayer(Player):
         setup: Setup,
         lambda_: Lambda = 0.0,
         *,
-        floor: float = REPLAY_FLOOR,
+        floor: float | None = None,
         context: bool = True,
         claims: bool = True,
     ) -> None:
@@ -116,7 +113,7 @@ class PolicyPlayer(Player):
                 n_features=setup.inputs if self.shows_context else 0,
                 encoder="builtin",
                 text=TextFeatures.parse(setup.text) if self.shows_context and setup.text else None,
-                floor=floor,
+                floor=setup.floor if floor is None else floor,
                 alignment=alignment,
                 cost_weight=setup.cost_weight if setup.has_cost else 0.0,
                 audit_rate=setup.audit_rate,

@@ -161,6 +161,7 @@ class Setup:
     rounds: int | None = None
     inputs: int = 0
     text: str = ""
+    floor: float = 0.0  # of our policies
 
 
 def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
