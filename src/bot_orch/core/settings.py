@@ -13,8 +13,8 @@ from bot_orch.core.constraints.limits import Constraint, Objective, constraint_f
 from bot_orch.core.guarantee import Guarantee
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
-from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
-from bot_orch.encoders import Encoder, check_name
+from bot_orch.core.text import TextFeatures
+from bot_orch.encoders import Encoder, check_name, encoder_from_spec, encoder_spec
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
