@@ -53,7 +53,7 @@ COLUMNS = (
 def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
     """One flat row per decision, with the last reported outcome.
 
-    A timeout, a failure or silence of the patience has reward zero where the router learns it as zero.
+    A timeout, a failure or silence of the patience has the lowest reward where the router learns it as that.
     """
     rows: dict[str, dict[str, Any]] = {}
     router: Orchestrator | None = None
@@ -71,12 +71,12 @@ def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
             _add_feedback(line, event)
             first = event.effect in SETTLING or event.effect == "early"
             if first and router is not None and counts_as_zero(router, event.outcome()):
-                line["reward"] = 0.0
+                line["reward"] = router.reward.range.low
         elif isinstance(event, Censored):
             line = rows.setdefault(event.decision_id, {})
             line.update(elapsed_s=event.elapsed_s, completed=False, reason=event.reason)
             if router is not None and counts_as_zero(router, event.outcome(answered.get(event.decision_id))):
-                line["reward"] = 0.0
+                line["reward"] = router.reward.range.low
         elif isinstance(event, AttemptEnded) and event.decision_id in rows:
             line = rows[event.decision_id]
             line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd

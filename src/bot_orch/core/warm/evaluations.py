@@ -15,7 +15,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
-from bot_orch.types import REWARD_ROUNDING, Answer, Task
+from bot_orch.types import Answer, Task
 
 #: What a table may say of the answers of agents.
 _ANSWERS = ("signal", "check", "label", "key", "cost_usd")
@@ -36,7 +36,7 @@ class Evaluations:
     agents
         Names of the agents, in the order of the columns.
     rewards
-        Rewards in [0, 1], (n, M).
+        Rewards in the units of those of traffic, (n, M).
     features
         Features of the tasks, (n, d), NaN where a number is missing; or None.
     weight
@@ -66,9 +66,9 @@ class Evaluations:
         n, m = len(rewards), len(self.agents)
         if rewards.shape != (n, m):
             raise InvalidInputError("evaluations", f"has the shape {rewards.shape}", f"pass one column for each of {m}")
-        if np.any((rewards < -REWARD_ROUNDING) | (rewards > 1.0 + REWARD_ROUNDING)):  # nan is missing
-            raise InvalidInputError("evaluations", "holds a reward outside of [0, 1]", "rescale rewards to [0, 1]")
-        object.__setattr__(self, "rewards", np.clip(rewards, 0.0, 1.0))
+        if np.isinf(rewards).any():  # nan is missing
+            raise InvalidInputError("evaluations", "holds a reward that is not finite", "pass nan where one is missing")
+        object.__setattr__(self, "rewards", rewards)
         if self.features is not None:
             object.__setattr__(self, "features", _features(self.features, n))
         weight = _numbers("weight", self.weight, "pass how many outcomes a row counts for: one number, or one per row")

@@ -12,6 +12,7 @@ from bot_orch.service.config.settings import Scope, Tag
 Name = Annotated[str, Meta(max_length=256)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Reward = Annotated[float, Meta(ge=-1e12, le=1e12)]  # the range in use is checked with the settings
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Numbers = Annotated[tuple[float | None, ...], Meta(max_length=10_000)]  # null: a missing one
@@ -78,7 +79,8 @@ class DecisionRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class OutcomeReport(RequestBody, frozen=True, kw_only=True):
-    """The outcome of a decision. ``completed: false`` needs a ``reason``; silence is censored at the horizon.
+    """The outcome of a decision. ``reward`` is from 0 to 1, or in the range that ``router.reward`` in the configuration
+    states. ``completed: false`` needs a ``reason``; silence is censored at the horizon.
 
     ``audit: true`` reports the truth about a decision that is marked with ``audit``. ``shown: true`` reports the
     ``output`` alone, before its outcome is known; the decision stays pending.
@@ -86,7 +88,7 @@ class OutcomeReport(RequestBody, frozen=True, kw_only=True):
 
     decision_id: Key = ""
     id: Key | None = None
-    reward: Share | None = None
+    reward: Reward | None = None
     elapsed_s: Seconds | None = None
     completed: bool = True
     reason: Key | None = None
@@ -99,6 +101,7 @@ class OutcomeReport(RequestBody, frozen=True, kw_only=True):
 class FeedbackRequest(OutcomeReport, frozen=True, kw_only=True):
     """The outcome of a decision, named by ``decision_id`` or by ``completion_id``, the ``id`` of an answer.
 
+    ``reward`` is from 0 to 1, or in the range that ``router.reward`` in the configuration states.
     ``session`` credits a ``reward`` to the decisions of a session, or to its ``last`` ones. ``completed: false`` needs
     a ``reason``; silence is censored at the horizon. ``audit: true`` reports the truth about a decision that is marked
     with ``audit``. ``shown: true`` reports the ``output`` alone, before its outcome is known.
@@ -157,7 +160,7 @@ class NewKeyView(KeyView, frozen=True, kw_only=True):
 
 
 class TermsView(ResponseView, frozen=True, kw_only=True):
-    """The terms of one agent's score."""
+    """The terms of one agent's score, in units of reward but for ``distance``."""
 
     estimate: float
     exploration: float
