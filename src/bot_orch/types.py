@@ -108,6 +108,8 @@ class Task:
         states one too, its largest probability; the number given here takes precedence.
     encoded
         Version of the encoder whose numbers end ``features``, for a task that comes from a log; empty otherwise.
+    names
+        What the numbers of ``features`` were by name, for a task that comes from a log; empty otherwise.
     """
 
     id: str = ""
@@ -118,6 +120,7 @@ class Task:
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
     claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
     encoded: str = field(default="", kw_only=True)
+    names: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not (type(self.id) is type(self.kind) is type(self.encoded) is str):  # tasks are made for every decision
@@ -128,6 +131,8 @@ class Task:
             check_text("task.text", self.text, "pass a text or None")
         elif " " in self.id and not self.encoded:
             _warn_of_id()
+        if self.names and not (isinstance(self.names, tuple) and all(isinstance(each, str) for each in self.names)):
+            raise InvalidInputError("task.names", f"is {self.names!r}", "pass the names of a logged decision")
         if self.claims is not _NO_CLAIMS:
             object.__setattr__(self, "claims", _checked_claims(self.claims))
         if self.features is not _NO_FEATURES:
@@ -381,6 +386,7 @@ class Decision:
     audit: bool = False
     audit_probability: float = 0.0
     multipliers: tuple[Multiplier, ...] = ()
+    names: tuple[str, ...] = field(default=(), repr=False)  # of the features, for the first task that has them by name
     action: str = "ask"
     answers: tuple[Answer, ...] = field(default=(), repr=False)
     attempts: int = 1
@@ -456,6 +462,7 @@ class Decision:
             "features": null_for_nan(self.features),
             **({"claims": claims} if claims else {}),
             **({"encoder": self.encoder} if self.encoder else {}),
+            **({"names": list(self.names)} if self.names else {}),
             **({"audit": self.audit, "audit_probability": self.audit_probability} if self.audit_probability else {}),
             **self._multiplied(),
             **self._stepped(),
@@ -596,7 +603,8 @@ def _features(values: Any) -> tuple[float, ...] | Mapping[str, Any]:
             raise TypeError
         found = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError("task.features", f"is {values!r}", "pass a sequence of numbers") from error
+        remedy = "pass a sequence of numbers, or numbers and texts by name"
+        raise InvalidInputError("task.features", f"is {values!r}", remedy) from error
     if any(map(math.isinf, found)):
         raise InvalidInputError("task.features", "holds a number that is not finite", "pass nan where one is missing")
     return found

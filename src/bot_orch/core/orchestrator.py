@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from bot_orch.core.events import (
 )
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.guarantee import Certificate, Guarantee
+from bot_orch.core.named import carry_names, check_late, names_of, vector_of
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
@@ -467,7 +468,7 @@ class Orchestrator:
 
     def encoded(self, task: Task) -> Task:
         """The task with its text replaced by the encoder's features, as :meth:`decide` uses and the log stores it."""
-        return encode(task, self._engine_for(task).settings)
+        return self._as_vector(task, self._engine_for(task).settings)
 
     def certificate(self) -> Certificate | None:
         """The current certificate of the guarantee; None without one.
@@ -529,9 +530,33 @@ class Orchestrator:
         engine, t = self._engine_for(task), self._state.rounds + 1
         if wanted is not None and not engine.settings.team:
             engine = Engine(replace(engine.settings, team=True))
-        if engine.settings.text is not None or isinstance(task.features, Mapping):
-            task = encode(task, engine.settings)
+        if engine.settings.text is not None or engine.settings.names or isinstance(task.features, Mapping):
+            task = self._as_vector(task, engine.settings)
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
+
+    @staticmethod
+    def _as_vector(task: Task, settings: Settings) -> Task:
+        """The task with a vector of features; a task without any has all of those by name missing."""
+        given: Any = {} if settings.names and not task.features else task.features
+        if isinstance(given, Mapping):
+            names = () if settings.n_features == 0 else settings.names
+            task = replace(task, features=vector_of(given, names) if names else (), names=names)
+        return encode(task, settings)
+
+    def _named(self, task: Task) -> Engine:
+        """The engine, which knows the names of features from the first task on that has them by name."""
+        settings = self.settings
+        if settings.n_features == 0:
+            return self._engine
+        if isinstance(task.features, Mapping) and not settings.names and not self._fresh:
+            check_late(task.features, settings)
+        names = task.names or settings.names or names_of(cast("Mapping[str, Any]", task.features))
+        if names == settings.names:
+            return self._engine
+        if settings.names:
+            problem = f"are {', '.join(task.names)}, this orchestrator has {', '.join(settings.names)}"
+            raise InvalidInputError("task.names", problem, "pass the features by name")
+        return Engine(replace(settings, names=names))
 
     def _prepared(
         self,
@@ -588,6 +613,7 @@ class Orchestrator:
             self._audited(counter, rate, wanted),
             rate,
             () if found.multipliers is None else self._multipliers(found.multipliers),
+            () if engine.settings.names == self.settings.names else engine.settings.names,
             *step,
         )
 
@@ -647,7 +673,8 @@ class Orchestrator:
             _, engine, observed = prepared
         else:
             if decision.encoder:  # the text is not needed again
-                task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
+                names = decision.names or task.names
+                task = replace(task, text=None, features=decision.features, encoded=decision.encoder, names=names)
             wanted = _round(decision.answers, decision.attempts)
             engine, _, observed = self._observed(task, eligible, wanted)
         self._committed(engine, decision, observed)
@@ -1065,7 +1092,10 @@ class Orchestrator:
         most = most_lessons(most, len(self.agents))
         given = self.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight, answers=answers)
         given = replace(given, rewards=_unit_rewards(given.rewards, self._engine.rewards))
-        settings, given = fit_features(self.settings, given, first=self._fresh)
+        named = self.settings
+        if given.names and not named.names and named.n_features != 0:
+            named = replace(named, names=given.names)
+        settings, given = fit_features(named, given, first=self._fresh)
         if given.answers is not None and not settings.team:
             settings = replace(settings, team=True)
         engine = self._engine if settings is self.settings else Engine(settings)
@@ -1106,7 +1136,7 @@ class Orchestrator:
         wanted = Roster(tuple(as_agents(agents)))
         if settings.alignment is None and self.alignment is not None:
             settings = replace(settings, alignment=replace(self.alignment, units=settings.chosen_units()))
-        settings = carried_over(settings, self.settings)
+        settings = carry_names(carried_over(settings, self.settings), self.settings)
         engine = wanted.comparing(Engine(settings))
         stay = [name for name in self.agents if name in wanted.index]
         come = [name for name in wanted.names if name not in self._roster.index]
@@ -1338,7 +1368,15 @@ class Orchestrator:
             return self._engine
         if task.text is not None and self.settings.text is None and isinstance(self.policy, WarmStart):
             task = replace(task, text=None)  # the policy was taught without texts
-        return self._engine.for_task(task, first=self._fresh)
+        engine = self._engine
+        if task.names or isinstance(task.features, Mapping):
+            engine, task = self._named(task), self._counted(task)
+        return engine.for_task(task, first=self._fresh)
+
+    def _counted(self, task: Task) -> Task:
+        """The task, without features by name where features are unused."""
+        unused = self.settings.n_features == 0 and isinstance(task.features, Mapping)
+        return replace(task, features=()) if unused else task
 
     @property
     def _fresh(self) -> bool:

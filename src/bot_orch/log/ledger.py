@@ -28,6 +28,7 @@ from bot_orch.core.events import (
     TaskEnded,
     TaskSubmitted,
 )
+from bot_orch.core.named import carry_names
 from bot_orch.core.orchestrator import Applied, Orchestrator
 from bot_orch.core.settings import Settings
 from bot_orch.core.state import CapturedState, State, agent_to_dict
@@ -370,7 +371,7 @@ def _by_id(router: Orchestrator) -> dict[str, Any]:
 
 def _completed(settings: Settings, router: Orchestrator) -> Settings:
     """Settings completed by what the router inferred from its first task and measure."""
-    settings = carried_over(settings, router.settings)
+    settings = carry_names(carried_over(settings, router.settings), router.settings)
     if isinstance(router.policy, WarmStart) and router.policy.policy == settings.policy:
         settings = replace(settings, policy=router.policy)  # a warm start is learned, not configured
     if settings.alignment is not None or router.alignment is None:

@@ -222,14 +222,19 @@ class Router:
         attempts: int = 1,
     ) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
-        task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
+        encoded = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
         with self._changing():
+            task = self._named(task, encoded)
             self.expire()
             decision = self._kept.decide(task, eligible, decision_id=decision_id, seen=seen, attempts=attempts)
             self._made_us[decision.id] = self._clock.now_us()
             self._forget()
             self._ring.decided(decision)
             return decision
+
+    def _named(self, task: Task, encoded: Task) -> Task:
+        """The encoded task, under the names of features that another thread may have given in the meantime."""
+        return encoded if encoded.names == self._orchestrator.settings.names else self._orchestrator.encoded(task)
 
     def derive(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """See :meth:`bot_orch.Orchestrator.derive`; ``derive(task).explain()`` tabulates the scores."""
@@ -542,7 +547,7 @@ class Router:
                 if sync:
                     check_sync(f"functions.{name}", self._functions[name])
                 given[name] = argument_of(task, name, text=name in self._of_text)
-            decision = self.decide(encoded, turns.eligible, seen=turns.seen, attempts=turns.allowed)
+            decision = self.decide(self._named(task, encoded), turns.eligible, seen=turns.seen, attempts=turns.allowed)
             if decision.action == "ask":
                 self._in_progress.add(decision.id)
             return decision, self._functions[decision.agent], given[decision.agent]

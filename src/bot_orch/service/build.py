@@ -182,8 +182,9 @@ def check(config: Config) -> None:
     """Build every part and make one decision, to find errors before the start."""
     router = make_orchestrator(config)
     try:
-        decision = router.decide(Task("check", features=(0.0,) * config.router.n_features))
-        router.observe(decision.id, Outcome.completed(0.5, elapsed_s=1.0))  # compiles what the first requests need
+        decision = router.decide(Task("check", features=(0.0,) * (config.router.n_features or 0)))
+        middle = router.reward.range.natural(0.5)
+        router.observe(decision.id, Outcome.completed(middle, elapsed_s=1.0))  # compiles what the first requests need
     except (TypeError, ValueError) as error:
         raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
     check_database(config.database, "config.database")
@@ -271,7 +272,8 @@ def _one_round(router: Orchestrator, name: str, reference: Measure | None, *, el
         task = Task(name, reference=reference, text="warm up")
         task = router.encoded(task)
     task = as_recorded(task)
-    for outcome in (Outcome.completed(0.5, elapsed_s=1.0), Outcome.censored(elapsed_s=1.0, reason="timeout")):
+    middle = router.reward.range.natural(0.5)
+    for outcome in (Outcome.completed(middle, elapsed_s=1.0), Outcome.censored(elapsed_s=1.0, reason="timeout")):
         made = router.decide(task, eligible)
         encode_event(record_decision(made, record_task(task), eligible=eligible))
         router.observe(made.id, outcome)

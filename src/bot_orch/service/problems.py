@@ -113,8 +113,8 @@ def problem_of(error: Exception) -> Problem | None:
 
 def _invalid(said: str) -> Problem:
     """The problem for a body of the wrong shape; decoder messages name types and fields, never values."""
-    what, _, where = said.partition(" - at `$")
-    field = where.rstrip("`").lstrip(".")
+    what, _, where = said.partition(" - at ")
+    field = where.rpartition("$")[2].rstrip("`").lstrip(".")
     unknown = re.search(r"unknown field `(.{1,80})`", what)
     if unknown is not None:
         name = f"{field}.{unknown[1]}".lstrip(".")

@@ -43,6 +43,8 @@ class Evaluations:
         How many outcomes a row counts for, (n,), or one number for all.
     encoded
         Version of the encoder whose numbers end the features, as in :class:`~bot_orch.Task`; empty without texts.
+    names
+        What the features are, if the tasks had them by name.
     answers
         What the answers told, by name as in :class:`~bot_orch.Answer`: ``signal``, ``check``, ``label``, ``key``,
         ``cost_usd``, (n, M) each, NaN where missing, labels and keys as numbers; None without answers.
@@ -59,6 +61,7 @@ class Evaluations:
     _: KW_ONLY
     weight: Floats | float = 1.0
     encoded: str = ""
+    names: tuple[str, ...] = ()
     answers: Mapping[str, Floats] | None = None
 
     def __post_init__(self) -> None:
@@ -156,7 +159,8 @@ def as_evaluations(
             problem = f"are {len(tasks)}, and evaluations have {len(given)} rows"
             raise InvalidInputError("tasks", problem, "pass one Task per row, in the same order")
         given = given if known is None else replace(given, features=known)
-        return replace(given, encoded=_encoder_of("tasks", [task.encoded for task in tasks]))
+        names = tasks[0].names if tasks else ()
+        return replace(given, encoded=_encoder_of("tasks", [task.encoded for task in tasks]), names=names)
     columns = _columns(source)
     if columns is None:
         rewards = _numbers("evaluations", source, _FORMS)
@@ -339,7 +343,8 @@ def _long(columns: Mapping[str, Any], agents: Sequence[str], *, features: Any, w
     rewards = np.full((len(chosen), len(agents)), np.nan)
     rewards[np.arange(len(chosen)), [list(agents).index(name) for name in chosen]] = reward
     encoded = _encoder_of("evaluations.encoder", columns.get("encoder", ()))
-    return Evaluations(tuple(agents), rewards, features, weight=weight, encoded=encoded)
+    names = next(iter(columns.get("names", ())), ())
+    return Evaluations(tuple(agents), rewards, features, weight=weight, encoded=encoded, names=names)
 
 
 def _numbers(field: str, values: Any, remedy: str) -> Floats:

@@ -276,7 +276,9 @@ def _features(place: ImportPlace, value: Any, spread: Mapping[str, Any]) -> tupl
         return {name: number for name, number in cells.items() if number is not None}
     if value is None or value == "":
         return ()
-    numbers = place.json("features", value, list, "write a list of numbers, or columns feature_NAME")
+    if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
+        return dict(_flat(place, "features", place.json("features", value, Mapping, "write an object of JSON")))
+    numbers = place.json("features", value, list, "write a list of numbers, an object, or columns feature_NAME")
     found = tuple(number for each in numbers if (number := place.number("features", each)) is not None)
     if len(found) < len(numbers):
         raise place.error("features", "holds an empty entry", "write a number for each feature")

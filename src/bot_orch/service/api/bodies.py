@@ -16,6 +16,13 @@ Reward = Annotated[float, Meta(ge=-1e12, le=1e12)]  # the range in use is checke
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Numbers = Annotated[tuple[float | None, ...], Meta(max_length=10_000)]  # null: a missing one
+_VALUE = {"anyOf": [{"type": each} for each in ("number", "boolean", "string", "null")]}
+FeatureName = Annotated[str, Meta(min_length=1, max_length=256, pattern="[^=]$")]
+#: Values are checked where they become a task, so that an error names the feature.
+NamedFeatures = Annotated[
+    dict[FeatureName, Any], Meta(max_length=1000, extra_json_schema={"additionalProperties": _VALUE})
+]
+Features = Numbers | NamedFeatures
 
 
 class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, kw_only=True):
@@ -23,23 +30,27 @@ class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
 
 
 class TaskBody(RequestBody, frozen=True, kw_only=True):
-    """The task, as far as the choice of an agent depends on it."""
+    """The task, as far as the choice of an agent depends on it.
+
+    ``features`` are numbers in a fixed order, or by name numbers and categories (texts, true and false), such as
+    ``{"tokens": 312, "lang": "de"}``: the first task says which there are; what a later one lacks is missing.
+    """
 
     id: Name = ""
     kind: Name = ""
     text: str = ""
-    features: Numbers = ()
+    features: Features = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, Share] | None = None
 
 
 class ChatHints(RequestBody, frozen=True, kw_only=True):
-    """Hints for the router, in addition to the fields of OpenAI's API."""
+    """Hints for the router, in addition to the fields of OpenAI's API; ``features`` as of a task."""
 
     kind: Name = ""
     session: Name | None = None
-    features: Numbers = ()
+    features: Features = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, Share] | None = None
@@ -322,7 +333,7 @@ class KindCertificateView(ResponseView, frozen=True, kw_only=True):
 
 
 class CertificateView(ResponseView, frozen=True, kw_only=True):
-    """What a guarantee certifies: bound of the loss so far and the loss allowed, in units of reward."""
+    """What a guarantee certifies: bound of the loss so far and the loss allowed, in widths of the range of rewards."""
 
     baseline: str
     rounds: int

@@ -162,7 +162,18 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     ] = msgspec.field(default="auto", name="lambda")
     alignment: Annotated[AlignmentConfig | None, _is("Reference and distance of outputs.")] = None
     seed: Annotated[int, _is("Same seed, tasks and outcomes: same decisions.")] = 0
-    n_features: Annotated[int, _is("Number of `features` of a task.", 0, 10_000)] = 0
+    n_features: (
+        Annotated[
+            int,
+            _is(
+                "Number of `features` of a task, 0 to leave them unused; the first task says it unless given. Of "
+                "features by name a number counts 1, a category 8.",
+                0,
+                10_000,
+            ),
+        ]
+        | None
+    ) = None
     floor: Annotated[
         float, _is("Share of all traffic that explores, evenly or where the policy is in doubt.", 0, 1)
     ] = 0.02
