@@ -100,7 +100,7 @@ def test_the_first_names_stay_wherever_the_router_is_opened(tmp_path, text):
     log.close()
     assert wanted[2] == wanted[3]
     names = [f"lang={slot}" for slot in range(8)] + ["tokens"] + [f"urgent={slot}" for slot in range(8)]
-    assert list(lines[0]["feature_names"]) == names
+    assert list(lines[0]["names"]) == names
     assert dict(zip(names, lines[1]["features"], strict=False))["tokens"] == 7.0
 
 

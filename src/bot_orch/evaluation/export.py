@@ -54,8 +54,8 @@ COLUMNS = (
 def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
     """One flat row per decision, with the last reported outcome.
 
-    With features by name, ``feature_names`` are those of the first numbers of ``features``; a category has one for each
-    value of its hash. A timeout, a failure or silence of the patience has the lowest reward where the router learns it
+    With features by name, ``names`` are those of the first numbers of ``features``; a category has one for each value of
+    its hash. A timeout, a failure or silence of the patience has the lowest reward where the router learns it
     as that.
     """
     rows: dict[str, dict[str, Any]] = {}
@@ -127,7 +127,7 @@ def _line(event: DecisionMade, time_us: int, propensity: float, named: tuple[str
         "revisions": 0,
         "propensities": {} if math.isnan(propensity) else _by_agent(event),
         "features": null_for_nan(event.seen()),
-        **({"feature_names": named} if named else {}),
+        **({"names": named} if named else {}),
         "audit_probability": event.audit_probability,
     }
 
