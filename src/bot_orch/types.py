@@ -548,10 +548,9 @@ _UNIT = RewardRange()
 
 
 def _finite_reward(reward: Any, name: str = "outcome.reward") -> float:
-    number = type(reward) is float or is_number(reward) or isinstance(reward, _BOOLEANS)  # right or wrong is one
-    if not (number and math.isfinite(reward)):
-        raise InvalidInputError(name, f"is {reward!r}", "pass a finite number")
-    return float(reward)
+    if isinstance(reward, _BOOLEANS):  # right or wrong
+        return float(reward)
+    return check_number(name, reward, "pass a number", low=-math.inf)
 
 
 def check_reason(reason: str | None, name: str = "outcome.reason") -> None:

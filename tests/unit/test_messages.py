@@ -67,7 +67,7 @@ def test_rounding_beyond_the_range_is_clipped():
 
 
 def test_a_reward_given_as_text():
-    with pytest.raises(InvalidInputError, match=r"^outcome.reward: is '0.5'; pass a finite number$"):
+    with pytest.raises(InvalidInputError, match=r"^outcome.reward: is '0.5'; pass a number$"):
         Outcome.completed("0.5")
     message = r"^outcome.reward: is 5.0, outside of \[0, 1\]; rescale it, or state the range that rewards have: Bounded"
     with pytest.raises(InvalidInputError, match=message):

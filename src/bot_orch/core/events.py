@@ -346,8 +346,8 @@ class EvaluationsGiven:
             name: np.frombuffer(cells, dtype="<f8").reshape(rewards.shape)
             for name, cells in (self.answers or {}).items()
         }
-        known = {"encoded": self.encoder, "names": self.names}
-        return Evaluations(self.agents, rewards, features, weight=weight, answers=answers, **known)
+        encoded, names = self.encoder, self.names
+        return Evaluations(self.agents, rewards, features, weight=weight, encoded=encoded, names=names, answers=answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,4 +547,4 @@ def _single(values: Iterable[float]) -> list[float]:
         single = np.asarray([*values], dtype=np.float32).astype(float)
     if np.isinf(single).any():
         raise InvalidInputError("task.features", "holds a number beyond single precision", "rescale it below 3e38")
-    return single.tolist()
+    return [float(each) for each in single]

@@ -985,6 +985,8 @@ class Orchestrator:
         >>> Orchestrator(["a", "b"]).checked(Outcome.completed(1.0000000000000002)).reward
         1.0
         """
+        if type(outcome) is not Outcome:
+            require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         given = outcome.reward
         reward = None if given is None else self._engine.rewards.check(given)
         return outcome if reward == given else replace(outcome, reward=reward)

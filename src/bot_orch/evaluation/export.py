@@ -55,8 +55,7 @@ def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
     """One flat row per decision, with the last reported outcome.
 
     With features by name, ``names`` are those of the first numbers of ``features``; a category has one for each value of
-    its hash. A timeout, a failure or silence of the patience has the lowest reward where the router learns it
-    as that.
+    its hash. A timeout, a failure or silence of the patience has the lowest reward where the router learns it as that.
     """
     rows: dict[str, dict[str, Any]] = {}
     router: Orchestrator | None = None
