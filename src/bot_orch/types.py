@@ -147,8 +147,9 @@ class Task:
 class Outcome:
     """The outcome of a decision: completed, or right-censored with a reason.
 
-    Use :meth:`completed` and :meth:`censored`. A censored outcome means "not finished after ``elapsed_s``"; it differs
-    from a reward of zero. Its ``reason`` is one of ``timeout``, ``deadline``, ``cancelled``, ``unanswered``,
+    ``reward`` lies in [0, 1], or in the range of the router's :class:`bot_orch.BoundedReward`. Use
+    :meth:`completed` and :meth:`censored`. A censored outcome means "not finished after ``elapsed_s``"; it differs from
+    a reward of zero. Its ``reason`` is one of ``timeout``, ``deadline``, ``cancelled``, ``unanswered``,
     ``shutdown``, ``horizon``, ``not_applicable``, or for a failure ``crashed``, ``out_of_memory``, ``failed``.
 
     Examples

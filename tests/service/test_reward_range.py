@@ -66,6 +66,10 @@ def test_all_that_is_shown_is_in_units_of_reward(start, tmp_path):
         line for line in service.get("/metrics").body.decode().splitlines() if line.startswith("bot_orch_reward_s")
     ]
     assert {line.split()[0]: float(line.split()[1]) for line in rewards if 'agent="careful"' in line}
+    look = service.get("/dashboard/live").json()
+    assert look["charts"]["highest"] == 5.0
+    assert max(value or 0.0 for values in look["charts"]["reward"] for value in values) == pytest.approx(4.0)
+    assert 'value="0.750"' in look["parts"]["agents"], "the bar of 4 between 1 and 5"
     live = service.call(lambda: service.runtime.ledger.fingerprint())
     service.stop()
     log = open_log(tmp_path / "log.sqlite")
@@ -106,3 +110,8 @@ def test_settings_are_checked(setting, message, tmp_path):
     with pytest.raises(InvalidInputError) as refused:
         check(parse_config(text))
     assert str(refused.value).startswith(message)
+
+
+def test_a_range_passes_the_check_of_the_file(tmp_path):
+    """It decides and learns once."""
+    check(parse_config(STARS.format(database=tmp_path / "log", port=0)))

@@ -7,6 +7,7 @@ import pytest
 
 from bot_orch import (
     Agent,
+    Answer,
     BoundedReward,
     Guarantee,
     InvalidInputError,
@@ -152,6 +153,7 @@ def test_a_failure_earns_the_least():
     rewards = {(row["agent"], row["reward"]) for row in router.history()}
     assert rewards == {("good", 5.0), ("bad", 1.0)}
     assert router.derive(Task()).terms.estimate[0] > 4.5
+    assert router.plot("rewards").axes[0].get_ylim() == pytest.approx((1.0, 5.08))
 
 
 def test_the_log_is_read_in_units_of_reward(tmp_path):
@@ -172,3 +174,45 @@ def test_the_log_is_read_in_units_of_reward(tmp_path):
     for each in evaluate_log(log, "agent:b").estimates:
         assert each.low < means["b"] < each.high and each.high - each.low < 1.0, each
     log.close()
+
+
+@pytest.mark.parametrize("settings", [{}, {"guarantee": Guarantee("b", 0.4, control=0.5)}, {"objective": 2.0}])
+def test_rounds_of_several_answers_are_those_of_rescaled_rewards(settings):
+    """Later answers cost the first agent some of its reward, and a round without an answer is a loss."""
+    found = []
+    for wide in (False, True):
+        router, rng, steps = made(wide, **settings), random.Random(7), []  # noqa: S311
+        for _ in range(80):
+            seen, decision = [], router.decide(Task(), attempts=2)
+            while decision.action == "ask" and rng.random() > 0.1:
+                steps.append(decision)
+                seen.append(Answer(decision.agent, decision.id, signal=rng.random(), label=rng.randrange(2)))
+                decision = router.decide(Task(), seen=seen, attempts=2)
+            steps.append(decision)
+            earned = rng.random() if decision.action == "accept" else 0.0
+            if decision.action == "accept":
+                router.observe(decision.id, Outcome.completed(1 + 4 * earned if wide else earned))
+            else:
+                outcome = Outcome(False, router.reward.range.low, 1.0, "crashed")
+                router.observe((seen and seen[0].decision) or decision.id, outcome)
+        found.append((steps, router.patience(router.decide(Task()), 30.0)))
+    (narrow, short), (wide, long) = found
+    assert [(each.action, each.agent) for each in narrow] == [(each.action, each.agent) for each in wide]
+    assert {each.action for each in wide} == {"ask", "accept"} and len({each.agent for each in wide}) == 3
+    for one, other in zip(narrow, wide, strict=True):
+        np.testing.assert_allclose(other.terms.estimate, 1.0 + 4.0 * one.terms.estimate, atol=1e-6)
+        np.testing.assert_allclose(other.terms.cost, 4.0 * one.terms.cost, atol=1e-6)
+    assert long == pytest.approx(short)
+
+
+def test_a_reward_that_replaces_another_is_in_the_same_units():
+    routers = [Orchestrator(["a", "b"], seed=1, reward=reward, ids="derived") for reward in (None, STARS)]
+    for router, (low, high, middle) in zip(routers, ((0.0, 1.0, 0.5), (1.0, 5.0, 3.0)), strict=True):
+        for number in range(60):
+            decision = router.decide(Task())
+            router.observe(decision.id, Outcome.completed(high), default=True)
+            if number % 3 == 0:
+                router.observe(decision.id, Outcome.completed(middle if decision.agent == "a" else low))
+    one, other = (router.derive(Task()) for router in routers)
+    np.testing.assert_allclose(other.terms.estimate, 1.0 + 4.0 * one.terms.estimate, atol=1e-9)
+    assert routers[0].fingerprint() == routers[1].fingerprint(), "the state is on the unit scale"

@@ -71,7 +71,7 @@ def check_late(features: Mapping[str, Any], settings: Settings) -> None:
     """Refuse features by name after tasks without features, where their number was not stated either."""
     if settings.n_features is None:
         n = len(columns_of(names_of(features)))
-        remedy = f"pass n_features={n} when you create the orchestrator: 1 for a number, {SLOTS} for a category"
+        remedy = f"pass n_features={n} (router.n_features) from the start: 1 for a number, {SLOTS} for a category"
         raise InvalidInputError("task.features", "are by name, and the first task had no features", remedy)
 
 

@@ -974,7 +974,10 @@ class Orchestrator:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a fraction of a zero) or ``time`` only."""
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        outcome = self._unit_outcome(outcome)
+        return self._meaning(self._unit_outcome(outcome))
+
+    def _meaning(self, outcome: Outcome) -> OutcomeMeaning:
+        """What an outcome on the unit scale teaches."""
         return self._engine.completion.meaning(outcome, self.reward.read(self._state.parts["reward"], 0, outcome))
 
     def checked(self, outcome: Outcome) -> Outcome:
@@ -1402,7 +1405,7 @@ class Orchestrator:
             earlier = state.silences.get(decision_id)
             if earlier is None and not audit:
                 earlier = state.provisional.get(decision_id)
-            if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
+            if earlier is not None and self._meaning(outcome) in ("reward", "zero"):
                 return earlier.decision
         return state.pending.get(decision_id) or self._pending(decision_id, audit=audit)
 

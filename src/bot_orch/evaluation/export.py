@@ -54,7 +54,7 @@ COLUMNS = (
 def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
     """One flat row per decision, with the last reported outcome.
 
-    With features by name, ``names`` are those of the first numbers of ``features``; a category has one for each value of
+    With features by name, ``names`` are those of the first numbers of ``features``; a category has one per value of
     its hash. A timeout, a failure or silence of the patience has the lowest reward where the router learns it as that.
     """
     rows: dict[str, dict[str, Any]] = {}
