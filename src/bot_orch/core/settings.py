@@ -158,6 +158,8 @@ class Settings:
             wants["guarantee"] = self.guarantee.spec()
         if self.team:
             wants["team"] = True
+        if self.names:
+            wants["names"] = list(self.names)
         return {
             "policy": to_spec(self.policy),
             "lambda": self.lambda_,
@@ -184,5 +186,6 @@ class Settings:
             constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
             guarantee=Guarantee.from_spec(document["guarantee"]) if "guarantee" in document else None,
             team=document.get("team", False),
+            names=tuple(document.get("names", ())),
             **{name: document[name] for name in _PLAIN if name in document},
         )

@@ -85,7 +85,7 @@ def announced(settings: Settings) -> Settings:
 
 def carried_over(settings: Settings, old: Settings) -> Settings:
     """The settings, completed by what ``old`` learned from its first task or round."""
-    if settings.n_features is None:
+    if settings.n_features in (None, old.n_features) and not settings.names:
         settings = replace(settings, n_features=old.n_features, names=old.names)
     if old.team:
         settings = replace(settings, team=True)

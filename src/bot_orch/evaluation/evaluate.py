@@ -37,6 +37,7 @@ from bot_orch.log.log import Log
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, uniform
+from bot_orch.types import RewardRange
 
 #: How many times a policy that learns goes through the log.
 PATHS = 4
@@ -115,19 +116,27 @@ def evaluate_log(
     rounds = collect(log)
     keep, logged = _scores(rounds, max_missing=max_missing, audited=audited)
     found = _target(rounds, target, lambda_, paths)
-    estimates = evaluate(logged, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
+    known = rounds.configured().reward.range
+    sample = replace(logged, reward=known.unit(logged.reward))  # weights that do not add up matter the less
+    estimates = evaluate(sample, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
     mean = float(logged.reward.mean())
     return Evaluation(
         target,
         len(logged),
         rounds.requests - len(logged),
         logged_mean=mean,
-        estimates=estimates,
+        estimates=tuple(_natural(each, known) for each in estimates),
         learned=found.learned,
         logged_first=_mean_of_first(keep, logged, found.learned),
         earlier=rounds.earlier,
         unavailable=int((~_available(rounds, target)[keep]).sum()),
     )
+
+
+def _natural(found: Estimate, known: RewardRange) -> Estimate:
+    """An estimate in units of reward."""
+    value, low, high = (known.natural(each) for each in (found.value, found.low, found.high))
+    return replace(found, value=value, low=low, high=high)
 
 
 def _mean_of_first(keep: list[int], logged: LogSample, rounds: int | None) -> float | None:

@@ -50,7 +50,7 @@ class LoggedRounds:
         By decision, the reward that replaced an outcome without one.
     rewards
         By decision, the *last* reward given, revisions and late reports included: what the decision is scored with.
-        A timeout of which no reward was given scores zero where the router learns it as zero.
+        A timeout of which no reward was given has the lowest one where the router learns it as that.
     revised
         Decisions whose reward was given again after the first time.
     earlier
@@ -165,7 +165,7 @@ def collect(log: Log, since_us: int = 0, *, newest: int | None = None, settings:
 
 
 def counts_as_zero(router: Orchestrator, outcome: Outcome) -> bool:
-    """Whether a router with these settings learns an outcome without a reward as zero.
+    """Whether a router with these settings learns an outcome without a reward as the lowest one.
 
     Examples
     --------
@@ -181,9 +181,9 @@ def counts_as_zero(router: Orchestrator, outcome: Outcome) -> bool:
 
 
 def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
-    """Rewards of the decisions that a router learns as zero without a reported reward: timeouts and failures."""
+    """Rewards of the decisions that a router learns as the lowest one without a report: timeouts and failures."""
     router = Orchestrator.from_json(settings)
-    return {key: 0.0 for key, lesson in lessons.items() if counts_as_zero(router, lesson.outcome)}
+    return {key: router.reward.range.low for key, lesson in lessons.items() if counts_as_zero(router, lesson.outcome)}
 
 
 def _padded(event: DecisionMade, width: int) -> list[float]:

@@ -321,3 +321,12 @@ def test_the_recipe_of_the_page_makes_a_table(tmp_path, monkeypatch):
     one, two = decision_rows(log)
     assert (one["decision_id"], one["agent"], one["reward"], one["cost_usd"]) == ("r1", "large", 0.75, 0.02)
     assert (two["completed"], two["reward"]) == (False, 0.0)
+
+
+def test_features_may_be_missing_or_by_name(tmp_path):
+    rows = [{"agent": "a", "features": [1.0, None]}, {"agent": "b", "features": [2.0, 3.0]}]
+    log, _ = imported(tmp_path / "x.jsonl", "jsonl", "\n".join(map(json.dumps, rows)))
+    assert np.array_equal([each.seen() for each in collect(log).made], [[1.0, np.nan], [2.0, 3.0]], equal_nan=True)
+    named = [{"agent": "a", "features": {"lang": "de", "n": 1}}, {"agent": "b", "features": {"lang": "en", "on": True}}]
+    log, _ = imported(tmp_path / "y.jsonl", "jsonl", "\n".join(map(json.dumps, named)))
+    assert [each.seen() for each in collect(log).made] == [(1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0)]

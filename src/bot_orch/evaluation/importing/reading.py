@@ -23,7 +23,7 @@ TABLE_COLUMNS = (
 #: What a table for ``bot-orch arena`` calls them, read where the column of our name is absent.
 _ALSO = {"cost_usd": "cost", "elapsed_s": "seconds", "task_id": "task"}
 #: Further columns of our own export.
-_KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probability", "audited")
+_KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probability", "audited", "names")
 _DSJSON = ("_label_cost", "_label_probability", "_label_Action", "_labelIndex", "a", "p", "c", "EventId", "Timestamp")
 _FLAGS = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}
 _TIME = "write seconds since 1970, or a date such as 2026-01-31T12:00Z"
@@ -276,11 +276,11 @@ def _features(place: ImportPlace, value: Any, spread: Mapping[str, Any]) -> tupl
         return {name: number for name, number in cells.items() if number is not None}
     if value is None or value == "":
         return ()
-    numbers = place.json("features", value, list, "write a list of numbers, or columns feature_NAME")
-    found = tuple(number for each in numbers if (number := place.number("features", each)) is not None)
-    if len(found) < len(numbers):
-        raise place.error("features", "holds an empty entry", "write a number for each feature")
-    return found
+    if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
+        return dict(_flat(place, "features", place.json("features", value, Mapping, "write an object of JSON")))
+    numbers = place.json("features", value, list, "write a list of numbers, an object, or columns feature_NAME")
+    found = (place.number("features", each) for each in numbers)
+    return tuple(math.nan if number is None else number for number in found)
 
 
 def _of_dsjson(place: ImportPlace, record: Mapping[str, Any], options: ImportOptions) -> ForeignDecision:
