@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.core.context import WithContext
-from bot_orch.policies.auto import Auto, coupled_randucb
+from bot_orch.numerics.choice import coupled_randucb
+from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Feedback, Situation
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 6))

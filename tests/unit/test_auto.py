@@ -7,7 +7,8 @@ from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.core.context import with_context
-from bot_orch.policies.auto import Auto, coupled_randucb
+from bot_orch.numerics.choice import coupled_randucb
+from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, generator, uniform

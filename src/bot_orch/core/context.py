@@ -26,7 +26,16 @@ from scipy.sparse import csr_array
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema, row_views
 from bot_orch.core.warm.trial import WarmStart
 from bot_orch.encoders import BUCKETS
-from bot_orch.policies.base import Choice, Feedback, KeptRows, Policy, Situation, feedback_on, reads_features
+from bot_orch.policies.base import (
+    Choice,
+    Feedback,
+    KeptRows,
+    Policy,
+    Situation,
+    feedback_of,
+    feedback_on,
+    reads_features,
+)
 
 ROWS = 1024  # outcomes kept
 FIRST, FIRST_WORDS = 4, 16  # outcomes before the first fit, without and with words
@@ -122,8 +131,7 @@ class WithContext(Policy):
         batch = state["context_seen"].shape
         for at in np.ndindex(batch):
             views = row_views(state, at) if batch else state
-            agent, claims = int(feedback.agent[at]), None if feedback.claims is None else np.asarray(feedback.claims)[at]
-            self._keep(views, agent, float(feedback.reward[at][agent]), raw=feedback.context[at], claims=claims, t=feedback.t)
+            self._keep(views, feedback_of(feedback, at) if batch else feedback)
             self._refit(views)
 
     def features(self, state: Arrays, raw: Floats | None) -> Floats | None:
@@ -132,7 +140,9 @@ class WithContext(Policy):
             return None
         batch = state["context_seen"].shape
         if batch:
-            return np.array([self.features(row_views(state, at), raw[at]) for at in np.ndindex(batch)]).reshape(*batch, -1)
+            return np.array([self.features(row_views(state, at), raw[at]) for at in np.ndindex(batch)]).reshape(
+                *batch, -1
+            )
         if not state["context_ready"]:
             return np.zeros(self.components)
         found = []
@@ -175,14 +185,19 @@ class WithContext(Policy):
         own = (state["context_round"] == old.t) & (state["context_owner"] == state["context_id"][int(old.agent)])
         state["context_owner"][own] = -1
 
-    def _keep(self, s: Arrays, agent: int, reward: float, *, raw: Floats, claims: Floats | None, t: int) -> None:
-        slot = int(s["context_seen"]) % ROWS
+    def _keep(self, s: Arrays, given: Feedback) -> None:
+        """Store the row of an outcome, over the oldest one."""
+        slot, agent, raw, claims = (
+            int(s["context_seen"]) % ROWS,
+            int(given.agent),
+            np.asarray(given.context),
+            given.claims,
+        )
         if s["context_id"][agent] < 0:
             s["context_id"][agent] = s["context_ids"]
             s["context_ids"][...] += 1
-        s["context_owner"][slot], s["context_reward"][slot] = s["context_id"][agent], reward
-        s["context_round"][slot] = t
-        s["context_claims"][slot] = -1.0
+        s["context_owner"][slot], s["context_reward"][slot] = s["context_id"][agent], given.reward[agent]
+        s["context_round"][slot], s["context_claims"][slot] = given.t, -1.0
         if claims is not None and np.isfinite(claims).any():
             s["context_claims"][slot] = np.nan_to_num(claims[agent], nan=-1.0), np.nanmean(claims)
         if self.numbers:

@@ -45,8 +45,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate
-from bot_orch.numerics.choice import with_uniform_share
-from bot_orch.numerics.choice import coupled_randucb
+from bot_orch.numerics.choice import coupled_randucb, with_uniform_share
 from bot_orch.types import Answer
 
 RECENT = 0.05  # rate of the share of an agent's calls that are answered

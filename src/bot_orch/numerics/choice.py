@@ -339,7 +339,7 @@ _SURE = 8.0  # standard deviations beyond which a normal variable is not drawn
 
 
 def upper_envelope(location: list[float], sd: list[float], among: Sequence[int]) -> list[float]:
-    """P(agent i of ``among`` has the largest ``location + |Z| * sd``), by a walk over the upper envelope of these lines."""
+    """P(agent i of ``among`` has the largest ``location + |Z| * sd``), by a walk over the lines' upper envelope."""
     p, reached = [0.0] * len(location), 0.0
     if not among:
         return p

@@ -1,9 +1,10 @@
 """auto: the default policy, one Bayesian linear model per agent with coupled RandUCB exploration.
 
-The expected reward of agent i on a task is ``z @ theta_i``. The inputs z are
+The expected reward of agent i on a task is ``offset + z @ theta_i``. The offset is what the agent states of itself, its
+claim, or zero. The inputs z are
 
-- 1, for the agent's mean: a priori that of all agents;
-- what the agent states of itself, its claim, taken at face value a priori, and the claim on a logarithmic scale;
+- 1, for the agent's mean: a priori that of all agents, or zero beside a claim;
+- the claim, and the claim on a logarithmic scale: a priori they are taken at face value;
 - the task's features, prepared by :mod:`bot_orch.core.context`: a priori they say nothing;
 - random cosines of these features [1]_, for what a line cannot say.
 
@@ -31,12 +32,15 @@ from bot_orch.numerics.choice import upper_envelope
 from bot_orch.policies.base import Choice, Feedback, KeptRows, PerRouter, Situation
 
 MEAN, MEAN_BESIDE = 1.5, 4.0  # prior precision of an agent's mean, without and with features
-SLOPES, HURDLE = (1.0, 4.0, 16.0), 0.0  # prior precisions of slopes to choose from
+SLOPES, HURDLE = (
+    (1.0, 4.0, 16.0),
+    10.0,
+)  # prior precisions of slopes to choose from; nats by which a larger one must win
 CURVE = 0.04  # prior variance of what cosines add, relative to that of slopes
 COSINES, FREQUENCY = 16, 2.0  # random cosines, and the standard deviation of their frequencies
 CLAIM = 2.0  # prior precision of how a claim is recalibrated
 TRIED = 4.0  # outcomes after which an agent counts half in the mean of all agents
-START, OWN = 0.15, 5.0  # noise before the first outcome, and how many outcomes it counts for
+START, OWN = 0.15, 5.0  # noise of an agent before its first outcome, and how many outcomes that counts for
 KEPT, EVERY = 0.998, 16  # share of an agent's outcomes that is left after its next one; outcomes between discounts
 WALK, DRIFT = 5e-3, 1e-3  # variance that a mean gains per round without outcome, times the number of agents
 CALM = 0.3  # exploration of slopes and claims, relative to that of means
@@ -47,8 +51,6 @@ TRUST = 8.0  # pseudo-outcomes that an agent is expected to be worth its cost fo
 _OWN = 3  # inputs before the features: 1, the claim, the claim on a logarithmic scale
 _LOW, _HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
 _LEAST_LEFT = 1e-3  # 1 - leverage up to which a lesson can be taken out
-import os, json
-X = json.loads(os.environ.get("AUTO_X", "{}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +91,11 @@ class Auto(PerRouter):
     def schema(self, n_features: int) -> Schema:
         """Counts, and per agent the posterior mean ``theta`` and covariance ``inverse``.
 
-        ``theta`` is the mean under a prior mean of zero; the prior mean is added when it is read, as the mean of all
-        agents changes.
+        ``theta`` is the mean under a prior mean of zero; that of all agents is added when it is read, as it changes.
         """
         width = _OWN + (n_features + COSINES if n_features else 0)
         return {
-            "count": Field(),
-            "total": Field(),
-            "square": Field(),
-            "last": Field(),
+            **dict.fromkeys(("count", "total", "square", "last"), Field()),
             "slope": Field(per_agent=False, fill=SLOPES[0]),
             "theta": Field(shape=(width,), dtype="float32"),
             "inverse": Field(shape=(width, width), fill=1.0, identity=True, dtype="float32"),
@@ -118,53 +116,46 @@ class Auto(PerRouter):
 
     def choose_one(self, state: Arrays, given: Situation) -> Choice:
         """Propensities: each agent's probability of having the largest randomised upper confidence bound."""
-        m = len(state["count"])
         count, last = state["count"].tolist(), state["last"].tolist()
-        common, noise = _shared(count, state["total"].tolist(), state["square"].tolist())
-        mean, variance = _predict(state, common, given.context, given.claims)
-        penalty, pending, cost = (_listed(each, m) for each in (given.penalty, given.pending, given.cost))
-        pending = pending if pending is not None and any(pending) else None
+        m, t = len(count), given.t
         eligible = range(m) if given.eligible is None else np.flatnonzero(given.eligible).tolist()
+        noise = [(each + OWN * START) / (n + OWN) for each, n in zip(state["square"].tolist(), count, strict=True)]
+        mean, variance = _predict(state, count, _common(count, state["total"].tolist()), given)
+        stale = [WALK / m * max(t - each, 0.0) for each in last] if self.forgetting else [0.0] * m
+        if given.context is None:  # an agent left after a few outcomes is tried again some time
+            variance = [v + w * OWN / (OWN + n) if n else v for v, w, n in zip(variance, stale, count, strict=True)]
+        seen, penalty = count, _listed(given.penalty, m)
+        if given.pending is not None and np.any(given.pending):
+            waiting = _listed(given.pending, m)
+            variance = [v / (1.0 + v * p) for v, p in zip(variance, waiting, strict=True)]
+            seen = [n + p for n, p in zip(count, waiting, strict=True)]
         scale = self.scale * min(1.0, (SMALL_TEAM / m) ** TEAM_POWER)
-        walk = WALK / m if self.forgetting else 0.0
-        location, sd, bonus = [0.0] * m, [0.0] * m, [0.0] * m
-        for i in range(m):
-            n, spread = count[i], variance[i]
-            if n and walk and given.context is None:  # an agent left after a few outcomes is tried again some time
-                spread += walk * max(given.t - last[i], 0.0) * OWN / (OWN + n)
-            if pending is not None and pending[i]:
-                spread = 1.0 / (1.0 / spread + pending[i])
-                n += pending[i]
-            trust = 0.0
-            if cost is not None:
-                trust = cost[i] * TRUST / (TRUST + n)
-                penalty[i] -= trust
-            location[i] = mean[i] - penalty[i]
-            sd[i] = scale * math.sqrt(noise[i] * spread)
-            bonus[i] = sd[i] + trust
-        among = _newcomers(count, pending, location, penalty=penalty, t=given.t, eligible=eligible) or eligible
-        if X.get("doubt"):
-            doubt = _doubt2(variance, last, location, noise=noise, walk=WALK / m, t=given.t, eligible=eligible)
-        else:
-            doubt = _doubt(count, last, location, noise=noise, walk=WALK / m, t=given.t, eligible=eligible)
+        sd = [scale * math.sqrt(s * v) for s, v in zip(noise, variance, strict=True)]
+        bonus = sd
+        if given.cost is not None:
+            trust = [c * TRUST / (TRUST + n) for c, n in zip(_listed(given.cost, m), seen, strict=True)]
+            penalty = [p - c for p, c in zip(penalty, trust, strict=True)]
+            bonus = [a + b for a, b in zip(sd, trust, strict=True)]
+        location = [a - b for a, b in zip(mean, penalty, strict=True)]
+        among = _newcomers(seen, location, penalty, t=t, eligible=eligible) or eligible
         p = upper_envelope(location, sd, among)
-        return Choice(np.array(p), np.array(mean), np.array(bonus), doubt)
+        unsure = [s * (1.0 / max(n, 0.5) + w) for s, n, w in zip(noise, count, stale, strict=True)]
+        return Choice(np.array(p), np.array(mean), np.array(bonus), _doubt(location, unsure, eligible))
 
-    def learn_one(self, s: Arrays, agent: int, reward: float, given: Feedback) -> None:
+    def learn_one(self, state: Arrays, agent: int, reward: float, given: Feedback) -> None:
         """Learn an outcome of one agent: Bayes' rule for one more row."""
-        theta, inverse = s["theta"][agent], s["inverse"][agent]
+        s, theta, inverse = state, state["theta"][agent], state["inverse"][agent]
         count = float(s["count"][agent])
-        common, _ = _shared(s["count"].tolist(), s["total"].tolist(), None)
-        z, prior = _inputs(s, given.context, given.claims, agent, common)
+        common = _common(s["count"].tolist(), s["total"].tolist())
+        z, offset, prior = _inputs(s, given.context, given.claims, agent, common)
         if self.forgetting and count:
-            self._walk(s, agent, given.t, prior=float(prior[0]))
+            self._walk(s, agent, given.t, prior=prior)
         gain = inverse @ z
         leverage, fit = float(gain @ z), float(theta @ z)
-        predicted = fit + float(gain @ prior)
-        error = reward - min(max(predicted, _LOW), _HIGH)
+        error = reward - min(max(offset + fit + float(gain[0]) * prior, _LOW), _HIGH)
         s["square"][agent] += error * error / (1.0 + leverage)
-        theta += gain * ((reward - fit) / (1.0 + leverage))
-        inverse -= np.multiply.outer(gain, gain * (1.0 / (1.0 + leverage)))
+        theta += gain * ((reward - offset - fit) / (1.0 + leverage))
+        inverse -= np.multiply.outer(gain, gain / (1.0 + leverage))
         s["count"][agent] = count + 1.0
         s["total"][agent] += reward
         s["last"][agent] = max(float(s["last"][agent]), given.t)
@@ -173,61 +164,39 @@ class Auto(PerRouter):
 
     def _walk(self, s: Arrays, agent: int, t: int, *, prior: float) -> None:
         """Add to the variance of an agent's mean what the rounds since its last outcome have added; keep the mean."""
-        variance = float(s["inverse"][agent, 0, 0])
-        k = _unit(s["theta"].shape[-1])
-        more = min(DRIFT / len(s["count"]) * max(t - float(s["last"][agent]) - 1.0, 0.0) / (k * k), 1.0 - variance)
+        idle = max(t - float(s["last"][agent]) - 1.0, 0.0) / len(s["count"])
+        more = min(DRIFT * idle / _unit(s["theta"].shape[-1]) ** 2, 1.0 - float(s["inverse"][agent, 0, 0]))
         if more > 0.0:
             s["inverse"][agent, 0, 0] += more
             s["theta"][agent, 0] -= prior * more
 
     def rebase(self, state: Arrays, rows: KeptRows) -> None:
-        """Fit the models again to the kept outcomes, under features with a new meaning."""
-        width, known = state["theta"].shape[-1], rows.order
-        agent, reward = rows.agent[known], rows.reward[known]
-        common, _ = _shared(state["count"].tolist(), state["total"].tolist(), None)
-        z = _designs(width, rows.features[known], None if rows.claims is None else rows.claims[known], 1.0)
-        rest = reward - common
-        agents = np.unique(agent)
-        gram, moment, about, size, squares = [], [], [], [], []
-        for each in agents.tolist():
-            mine = np.flatnonzero(agent == each)[::-1]  # newest first
-            weight = KEPT ** (np.arange(len(mine)) * self.forgetting)
-            own = z[mine] * weight[:, None]
-            gram.append(own.T @ z[mine])
-            moment.append(own.T @ reward[mine])
-            about.append(own.T @ rest[mine])
-            size.append(weight.sum())
-            squares.append(weight @ rest[mine] ** 2)
-        grams, moments, abouts = np.array(gram), np.array(moment), np.array(about)
-        best = -math.inf
-        n = np.array(size)
+        """Fit the models again to the kept outcomes, under features with a new meaning.
+
+        The precision of slopes is the one with the largest evidence, noise integrated out, over all agents.
+        """
+        common = _common(state["count"].tolist(), state["total"].tolist())
+        width, agent = state["theta"].shape[-1], rows.agent[rows.order]
+        agents, best = np.unique(agent), -math.inf
+        z, offset = _designs(width, rows.features[rows.order], None if rows.claims is None else rows.claims[rows.order])
+        rest = rows.reward[rows.order] - np.nan_to_num(offset)
+        mine = [np.flatnonzero(agent == each)[::-1] for each in agents.tolist()]  # newest first
+        weight = [KEPT ** (np.arange(len(each)) * self.forgetting) for each in mine]
+        gram = np.array([(z[i].T * w) @ z[i] for i, w in zip(mine, weight, strict=True)])
+        moment = np.array([(w * rest[i]) @ z[i] for i, w in zip(mine, weight, strict=True)])
+        surprise = rest - np.where(np.isnan(offset), common, 0.0)
+        about = np.array([(w * surprise[i]) @ z[i] for i, w in zip(mine, weight, strict=True)])
+        square = np.array([w @ surprise[i] ** 2 for i, w in zip(mine, weight, strict=True)])
+        outcomes = OWN + np.array([w.sum() for w in weight])
         for place, slope in enumerate(SLOPES):
-            scale = np.ones(width)
-            scale[_OWN:] = 1.0 / math.sqrt(slope)
-            inverse = np.linalg.inv(np.eye(width) + grams * np.multiply.outer(scale, scale))
-            sign, det = np.linalg.slogdet(inverse)
-            left = np.array(squares) - np.einsum("ad,ade,ae->a", abouts * scale, inverse, abouts * scale)
-            evidence = float(np.sum(det / 2.0 - (n + OWN) / 2.0 * np.log((OWN * START + left) / 2.0)) ) - HURDLE * place
-            if X.get("loo"):
-                _, noise = _shared(state["count"].tolist(), state["total"].tolist(), state["square"].tolist())
-                evidence = -HURDLE * place
-                for j, each in enumerate(agents.tolist()):
-                    mine = np.flatnonzero(agent == each)[::-1]
-                    weight = KEPT ** (np.arange(len(mine)) * self.forgetting)
-                    own = z[mine] * scale
-                    gains = own @ inverse[j]
-                    theta = inverse[j] @ (moments[j]*scale)
-                    lft = np.maximum(1.0 - weight * (gains * own).sum(axis=1), _LEAST_LEFT)
-                    err = (reward[mine] - own @ theta - gains[:, 0] * common / _unit(width)) / lft
-                    if X["loo"] == 2:
-                        v = noise[each] / lft
-                        evidence += float(np.sum(weight * (-np.log(v) - np.minimum(err * err / v, 9.0)))) / 2.0
-                    else:
-                        evidence += float(np.sum(weight * (np.log(lft) - err * err * lft / noise[each]))) / 2.0
+            unit = np.where(np.arange(width) < _OWN, 1.0, 1.0 / math.sqrt(slope))
+            inverse = np.linalg.inv(np.eye(width) + gram * np.multiply.outer(unit, unit))
+            left = OWN * START + square - np.einsum("ad,ade,ae->a", about * unit, inverse, about * unit)
+            evidence = np.sum(np.linalg.slogdet(inverse)[1] - outcomes * np.log(left)) / 2.0 - HURDLE * place
             if evidence > best:
                 best, state["slope"][...] = evidence, slope
                 state["inverse"][agents] = inverse
-                state["theta"][agents] = (inverse @ (moments * scale)[:, :, None])[:, :, 0]
+                state["theta"][agents] = np.einsum("ade,ae->ad", inverse, moment * unit)
 
     @property
     def can_revise(self) -> bool:
@@ -239,7 +208,7 @@ class Auto(PerRouter):
         agent = int(new.agent)
         change = float(new.reward[agent] - old.reward[agent])
         later = EVERY * (float(state["count"][agent]) // EVERY - position // EVERY)
-        z, _ = _inputs(state, new.context, new.claims, agent, 0.0)
+        z, _, _ = _inputs(state, new.context, new.claims, agent, 0.0)
         state["total"][agent] += change
         state["theta"][agent] += state["inverse"][agent] @ z * change * (KEPT**later if self.forgetting else 1.0)
 
@@ -255,29 +224,33 @@ class Auto(PerRouter):
     def withdraw(self, state: Arrays, old: Feedback) -> None:
         """Remove a past reward of one agent."""
         agent, count = int(old.agent), float(state["count"][int(old.agent)])
-        z, _ = _inputs(state, old.context, old.claims, agent, 0.0)
+        z, offset, _ = _inputs(state, old.context, old.claims, agent, 0.0)
         gain = state["inverse"][agent] @ z
         left, reward = 1.0 - float(gain @ z), float(old.reward[agent])
         if left > _LEAST_LEFT:
-            state["theta"][agent] -= gain * ((reward - float(state["theta"][agent] @ z)) / left)
+            state["theta"][agent] -= gain * ((reward - offset - float(state["theta"][agent] @ z)) / left)
             state["inverse"][agent] += np.multiply.outer(gain, gain / left)
         state["square"][agent] *= max(0.0, count - 1.0) / max(count, 1.0)
         state["count"][agent] = max(0.0, count - 1.0)
         state["total"][agent] = max(0.0, float(state["total"][agent]) - reward)
 
 
+def usual_claim(claims: Floats) -> float:
+    """The mean of the claims that are stated; NaN if there is none."""
+    stated = claims[np.isfinite(claims)]
+    return float(stated.mean()) if stated.size else math.nan
+
+
 def _forget(theta: Any, inverse: Any) -> None:
     """Discount the outcomes behind a model; the prior stays."""
-    kept = KEPT**EVERY
-    shrunk = np.linalg.inv(kept * np.eye(len(theta)) + (1.0 - kept) * inverse.astype(float))
-    theta[:] = kept * (shrunk @ theta)
-    inverse[:] = shrunk @ inverse
-    inverse[:] = (inverse + inverse.T) / 2.0
+    kept, unit = KEPT**EVERY, np.eye(len(theta))
+    less = np.linalg.inv(kept * unit + (1.0 - kept) * inverse)
+    theta[:], inverse[:] = kept * (less @ theta), less @ inverse
 
 
 def _listed(values: Any, m: int) -> Any:
-    """One number per agent as a list; None stays None."""
-    return values if values is None else (values if np.shape(values) == (m,) else np.broadcast_to(values, (m,))).tolist()
+    """One number per agent as a list."""
+    return (values if np.shape(values) == (m,) else np.broadcast_to(values, (m,))).tolist()
 
 
 def _unit(width: int) -> float:
@@ -292,21 +265,20 @@ def _waves(d: int) -> tuple[Floats, Floats]:
     return FREQUENCY * rng.normal(size=(d, COSINES)), rng.uniform(0.0, 2.0 * math.pi, COSINES)
 
 
-def _designs(width: int, x: Floats, claims: Floats | None, slope: float) -> Floats:
-    """Inputs of rows with features ``x`` (n, d) and claims (n, 2) as in :class:`~bot_orch.policies.base.KeptRows`."""
-    found = np.zeros((len(x), width))
+def _designs(width: int, x: Floats, claims: Floats | None, slope: float = 1.0) -> tuple[Floats, Floats]:
+    """Inputs and offsets of rows with features ``x`` (n, d) and :attr:`KeptRows.claims`; NaN where none is stated."""
+    d, found, offset = x.shape[1], np.zeros((len(x), width)), np.full(len(x), math.nan)
     found[:, 0] = _unit(width)
     if claims is not None:
-        for row in np.flatnonzero(claims[:, 1] >= 0.0):
+        for row in np.flatnonzero(claims[:, 1] >= 0.0).tolist():
             found[row, 1:_OWN] = _claimed(*claims[row].tolist())
-    d = x.shape[1]
-    found[:, _OWN : _OWN + d] = x / math.sqrt(slope)
-    frequency, phase = _waves(d)
-    cosines = np.cos(x @ frequency + phase) * math.sqrt(2.0 * CURVE / (COSINES * slope))
-    found[:, _OWN + d :] = np.where(
-        np.any(x, axis=1, keepdims=True), cosines, 0.0
-    )  # before the first fit features are zeros
-    return found
+        offset = np.where(claims[:, 0] >= 0.0, claims[:, 0], math.nan)
+    if d:
+        frequency, phase = _waves(d)
+        cosines = np.cos(x @ frequency + phase) * math.sqrt(2.0 * CURVE / COSINES)
+        known = np.any(x, axis=1, keepdims=True)  # before the first fit features are zeros
+        found[:, _OWN:] = np.concatenate([x, np.where(known, cosines, 0.0)], axis=1) / math.sqrt(slope)
+    return found, offset
 
 
 def _claimed(own: float, usual: float) -> tuple[float, float]:
@@ -317,148 +289,67 @@ def _claimed(own: float, usual: float) -> tuple[float, float]:
     return (claim - 0.5) * k, (sure - 0.5) * k
 
 
-def usual_claim(claims: Floats) -> float:
-    """The mean of the claims that are stated; NaN if there is none."""
-    stated = claims[np.isfinite(claims)]
-    return float(stated.mean()) if stated.size else math.nan
+def _inputs(s: Arrays, x: Any, claims: Any, agent: int, common: float) -> tuple[Any, float, float]:
+    """The inputs of one agent, its offset, and the prior mean of its first coefficient."""
+    width, usual = s["theta"].shape[-1], math.nan if claims is None else usual_claim(claims)
+    row = np.empty((1, 0)) if x is None or width == _OWN else np.asarray(x, dtype=float)[None]
+    stated = None if math.isnan(usual) else np.nan_to_num([[claims[agent], usual]], nan=-1.0)
+    designs, offsets = _designs(width, row, stated, float(s["slope"]))
+    z, offset = designs[0].astype(np.float32), float(offsets[0])
+    return (z, 0.0, common / _unit(width)) if math.isnan(offset) else (z, offset, 0.0)
 
 
-def _inputs(s: Arrays, x: Any, claims: Any, agent: int, common: float) -> tuple[Any, Any]:
-    """The inputs of one agent, and the prior mean of its coefficients."""
-    width = s["theta"].shape[-1]
-    z, prior, k = np.zeros(width, dtype=np.float32), np.zeros(width, dtype=np.float32), _unit(width)
-    if x is not None and width > _OWN:
-        z[:] = _designs(width, np.asarray(x, dtype=float)[None], None, float(s["slope"]))[0]
-    z[0], prior[0] = k, common / k
-    usual = math.nan if claims is None else usual_claim(claims)
-    if not math.isnan(usual):
-        own = float(claims[agent])
-        z[1:_OWN] = _claimed(own, usual)
-        if not math.isnan(own):  # the sum of both is the claim itself
-            prior[0], prior[1] = 0.5 / k, math.sqrt(CLAIM)
-    return z, prior
-
-
-def _predict(s: Arrays, common: float, x: Any, claims: Any) -> tuple[list[float], list[float]]:
+def _predict(s: Arrays, count: list[float], common: float, given: Situation) -> tuple[list[float], list[float]]:
     """Expected rewards, and their variances for exploration relative to the noise."""
-    theta, inverse = s["theta"], s["inverse"]
+    theta, inverse, claims = s["theta"], s["inverse"], given.claims
     m, width = theta.shape
-    k = _unit(width)
-    usual = math.nan if claims is None else usual_claim(claims)
-    if math.isnan(usual) and (x is None or width == _OWN):  # no input but 1
-        fit, variance = theta[:, 0].tolist(), inverse[:, 0, 0].tolist()
-        return [k * a + v * common for a, v in zip(fit, variance, strict=True)], [k * k * v for v in variance]
-    count = s["count"].tolist()
-    if math.isnan(usual):
-        z, _ = _inputs(s, x, None, 0, 0.0)
-        gain = inverse @ z
-        fit, spread, first = (theta @ z).tolist(), (gain @ z).tolist(), gain[:, 0].tolist()
-        values = [fit[i] + first[i] * common / k for i in range(m)]
-        stated = [False] * m
-    else:
-        pairs = [_inputs(s, x, claims, i, common) for i in range(m)]
-        every = np.array([z for z, _ in pairs])
-        gain = (inverse @ every[:, :, None])[:, :, 0]
-        fit, spread = np.einsum("md,md->m", theta, every).tolist(), np.einsum("md,md->m", gain, every).tolist()
-        values = [fit[i] + float(gain[i, :2] @ pairs[i][1][:2]) for i in range(m)]
-        stated = np.isfinite(claims).tolist()
-    own = [0.0 if stated[i] else 1.0 / (count[i] + 1.0 / (k * k)) for i in range(m)]
-    variance = [own[i] + CALM * max(spread[i] - own[i], 1e-9) for i in range(m)]
-    return [min(max(each, _LOW), _HIGH) for each in values], variance
+    k, free = _unit(width), claims is None or math.isnan(usual_claim(claims))
+    if free and (given.context is None or width == _OWN):  # no input but 1
+        fit, spread = theta[:, 0].tolist(), inverse[:, 0, 0].tolist()
+        return [k * a + v * common for a, v in zip(fit, spread, strict=True)], [k * k * v for v in spread]
+    rows = [_inputs(s, given.context, claims, i, common) for i in range(1 if free else m)]
+    z = np.array([row[0] for row in rows])
+    gain = inverse @ z[0] if free else np.einsum("mde,me->md", inverse, z)
+    offset, prior = np.array([row[1:] for row in rows]).T
+    value = offset + np.einsum("md,md->m", theta, np.broadcast_to(z, theta.shape)) + gain[:, 0] * prior
+    spread = np.einsum("md,md->m", gain, np.broadcast_to(z, gain.shape)).tolist()
+    own = [1.0 / (n + 1.0 / (k * k)) if p else 0.0 for p, n in zip(np.broadcast_to(prior, m), count, strict=True)]
+    variance = [b + CALM * max(a - b, 1e-9) for a, b in zip(spread, own, strict=True)]
+    return np.minimum(np.maximum(value, _LOW), _HIGH).tolist(), variance
 
 
-def _shared(count: list[float], total: list[float], square: list[float] | None) -> tuple[float, list[float]]:
-    """The mean reward of all agents, and each agent's noise, shrunk towards a fixed start.
-
-    Every agent counts as one in the mean, less with few outcomes.
-    """
-    shares, reward = 0.0, 0.0
-    for i, n in enumerate(count):
+def _common(count: list[float], total: list[float]) -> float:
+    """The mean reward of all agents; every agent counts as one, less with few outcomes."""
+    shares, earned = 0.1, 0.05
+    for n, each in zip(count, total, strict=True):
         if n:
             shares += n / (n + TRIED)
-            reward += total[i] / (n + TRIED)
-    common = (reward + 0.05) / (shares + 0.1)
-    if square is None:
-        return common, []
-    if X.get("noise"):
-        return common, [(each + OWN * START) / (n + OWN) for each, n in zip(square, count, strict=True)]
-    noise = sum(square[i] / (n + TRIED) for i, n in enumerate(count))
-    level = OWN * (noise + 0.5 * START) / (shares + 0.5)
-    return common, [(each + level) / (n + OWN) for each, n in zip(square, count, strict=True)]
+            earned += each / (n + TRIED)
+    return earned / shares
 
 
 def _newcomers(
-    count: list[float],
-    pending: list[float] | None,
-    location: list[float],
-    *,
-    penalty: list[float],
-    t: int,
-    eligible: Sequence[int],
+    seen: list[float], location: list[float], penalty: list[float], *, t: int, eligible: Sequence[int]
 ) -> list[int]:
     """Which agents without outcomes are tried now.
 
     Only those that could exceed the best estimate, and none while 2 sqrt(t) + 1 agents have been tried by round t.
     """
-    seen = count if pending is None else [n + more for n, more in zip(count, pending, strict=True)]
-    tried = sum(each > 0.0 for each in seen)
-    if tried == len(seen) or tried >= NEWCOMERS * math.sqrt(t) + 1.0 or not eligible:
+    new = [i for i in eligible if not seen[i]]
+    if not new or len(seen) - seen.count(0.0) >= NEWCOMERS * math.sqrt(t) + 1.0:
         return []
     best = max(location[i] for i in eligible)
-    return [i for i in eligible if not seen[i] and 1.0 - penalty[i] > best]
+    return [i for i in new if 1.0 - penalty[i] > best]
 
 
-def _doubt2(
-    variance: list[float],
-    last: list[float],
-    location: list[float],
-    *,
-    noise: list[float],
-    walk: float,
-    t: int,
-    eligible: Sequence[int],
-) -> Floats | None:
-    if len(variance) == 1:
+def _doubt(location: list[float], variance: list[float], eligible: Sequence[int]) -> Floats | None:
+    """Where the floor explores: in proportion to each agent's (normal) likelihood of being better than the leader."""
+    if len(location) == 1:
         return None
-    best, far = max((location[i] for i in eligible), default=0.0), {}
+    best, likely = max((location[i] for i in eligible), default=0.0), [0.0] * len(location)
     for i in eligible:
         gap = best - location[i]
-        if gap > 0.0:
-            far[i] = 0.5 * gap * gap / (noise[i] * (variance[i] / X.get("calm", 1.0) + walk * max(t - last[i], 0.0)))
-    likely = [0.0] * len(variance)
-    if not far:
-        for i in eligible: likely[i] = 1.0 / len(eligible)
-        return np.array(likely)
-    nearest = min(far.values())
-    for i, each in far.items():
-        likely[i] = math.exp(nearest - each)
-    total = sum(likely)
-    return np.array([each / total for each in likely])
-
-
-def _doubt(
-    count: list[float],
-    last: list[float],
-    location: list[float],
-    *,
-    noise: list[float],
-    walk: float,
-    t: int,
-    eligible: Sequence[int],
-) -> Floats | None:
-    """Where the floor explores: in proportion to each agent's likelihood of being better than the leader.
-
-    The likelihood is normal; its variance falls with the number of outcomes and grows in rounds without one.
-    """
-    if len(count) == 1:
-        return None
-    best, likely = max((location[i] for i in eligible), default=0.0), [0.0] * len(count)
-    for i in eligible:
-        gap = best - location[i]
-        likely[i] = 1e-9
-        if gap > 0.0:
-            far = 0.5 * gap * gap / (noise[i] * (1.0 / max(count[i], 0.5) + walk * max(t - last[i], 0.0)))
-            if far < 30.0:
-                likely[i] += math.exp(-far)
+        near = 0.0 < gap and gap * gap < 60.0 * variance[i]
+        likely[i] = 1e-9 + (math.exp(-0.5 * gap * gap / variance[i]) if near else 0.0)
     total = sum(likely) or 1.0
-    return np.array([each / total for each in likely])
+    return np.array(likely) / total

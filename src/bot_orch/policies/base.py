@@ -253,7 +253,7 @@ class PerRouter(Policy):
         batch = state["count"].shape[:-1]
         if not batch:
             return self.choose_one(state, situation)
-        choices = [self.choose_one(row_views(state, at), _situation_of(situation, at)) for at in np.ndindex(batch)]
+        choices = [self.choose_one(row_views(state, at), situation_of(situation, at)) for at in np.ndindex(batch)]
         names = ("propensities", "estimate", "exploration", "doubt")
         parts = ([getattr(each, name) for each in choices] for name in names)
         return Choice(*(None if each[0] is None else np.array(each).reshape(*batch, -1) for each in parts))  # type: ignore[arg-type]
@@ -262,7 +262,7 @@ class PerRouter(Policy):
         """Learn the chosen agents' rewards, or all that are observed."""
         batch = state["count"].shape[:-1]
         for at in np.ndindex(batch):
-            views, given = (row_views(state, at), _feedback_of(feedback, at)) if batch else (state, feedback)
+            views, given = (row_views(state, at), feedback_of(feedback, at)) if batch else (state, feedback)
             if given.earned is not None:
                 self.learn_one(views, int(given.agent), float(given.earned), given)
                 continue
@@ -278,13 +278,13 @@ def feedback_on(feedback: Feedback, context: Floats | None) -> Feedback:
     return Feedback.of_chosen(feedback.t, feedback.agent, feedback.earned, at_decision=known)
 
 
-def _situation_of(s: Situation, at: tuple[int, ...]) -> Situation:
+def situation_of(s: Situation, at: tuple[int, ...]) -> Situation:
     """The situation of one router of a batch."""
     rows = (s.penalty, s.eligible, s.context, s.pending, s.cost, s.claims)
     return Situation(s.t, *(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows))  # type: ignore[arg-type]
 
 
-def _feedback_of(f: Feedback, at: tuple[int, ...]) -> Feedback:
+def feedback_of(f: Feedback, at: tuple[int, ...]) -> Feedback:
     """The feedback of one router of a batch."""
     rows = (f.propensities, f.penalty, f.context, f.claims)
     known = tuple(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows)
