@@ -146,8 +146,8 @@ class Auto(PerRouter):
         """Learn an outcome of one agent: Bayes' rule for one more row."""
         s, theta, inverse = state, state["theta"][agent], state["inverse"][agent]
         count = float(s["count"][agent])
-        common = _common(s["count"].tolist(), s["total"].tolist())
-        z, offset, prior = _inputs(s, given.context, given.claims, agent, common)
+        z, offset, stated = _own(s, given, agent)
+        prior = 0.0 if stated else _common(s["count"].tolist(), s["total"].tolist()) / float(z[0])
         if self.forgetting and count:
             self._walk(s, agent, given.t, prior=prior)
         gain = inverse @ z
@@ -208,7 +208,7 @@ class Auto(PerRouter):
         agent = int(new.agent)
         change = float(new.reward[agent] - old.reward[agent])
         later = EVERY * (float(state["count"][agent]) // EVERY - position // EVERY)
-        z, _, _ = _inputs(state, new.context, new.claims, agent, 0.0)
+        z, _, _ = _own(state, new, agent)
         state["total"][agent] += change
         state["theta"][agent] += state["inverse"][agent] @ z * change * (KEPT**later if self.forgetting else 1.0)
 
@@ -224,7 +224,7 @@ class Auto(PerRouter):
     def withdraw(self, state: Arrays, old: Feedback) -> None:
         """Remove a past reward of one agent."""
         agent, count = int(old.agent), float(state["count"][int(old.agent)])
-        z, offset, _ = _inputs(state, old.context, old.claims, agent, 0.0)
+        z, offset, _ = _own(state, old, agent)
         gain = state["inverse"][agent] @ z
         left, reward = 1.0 - float(gain @ z), float(old.reward[agent])
         if left > _LEAST_LEFT:
@@ -266,13 +266,15 @@ def _waves(d: int) -> tuple[Floats, Floats]:
 
 
 def _designs(width: int, x: Floats, claims: Floats | None, slope: float = 1.0) -> tuple[Floats, Floats]:
-    """Inputs and offsets of rows with features ``x`` (n, d) and :attr:`KeptRows.claims`; NaN where none is stated."""
+    """Inputs and offsets of rows with features ``x`` (n, d) and :attr:`KeptRows.claims`; no offset is NaN."""
     d, found, offset = x.shape[1], np.zeros((len(x), width)), np.full(len(x), math.nan)
     found[:, 0] = _unit(width)
     if claims is not None:
-        for row in np.flatnonzero(claims[:, 1] >= 0.0).tolist():
-            found[row, 1:_OWN] = _claimed(*claims[row].tolist())
-        offset = np.where(claims[:, 0] >= 0.0, claims[:, 0], math.nan)
+        own, usual = claims.T
+        claim, stated = np.where(own >= 0.0, own, usual), usual >= 0.0
+        sure = -np.log10(1.001 - claim) / 3.0  # .9, .99 and .999 are equally far apart
+        found[:, 1:_OWN] = np.where(stated, [claim - 0.5, sure - 0.5], 0.0).T / math.sqrt(CLAIM)
+        offset = np.where(own >= 0.0, own, math.nan)
     if d:
         frequency, phase = _waves(d)
         cosines = np.cos(x @ frequency + phase) * math.sqrt(2.0 * CURVE / COSINES)
@@ -281,41 +283,48 @@ def _designs(width: int, x: Floats, claims: Floats | None, slope: float = 1.0) -
     return found, offset
 
 
-def _claimed(own: float, usual: float) -> tuple[float, float]:
-    """The inputs of a claim; the mean of all claims stands in for one that an agent does not state."""
-    claim = own if own >= 0.0 else usual
-    sure = -math.log10(1.001 - claim) / 3.0  # .9, .99 and .999 are equally far apart
-    k = 1.0 / math.sqrt(CLAIM)
-    return (claim - 0.5) * k, (sure - 0.5) * k
-
-
-def _inputs(s: Arrays, x: Any, claims: Any, agent: int, common: float) -> tuple[Any, float, float]:
-    """The inputs of one agent, its offset, and the prior mean of its first coefficient."""
+def _inputs(s: Arrays, x: Any, claims: Any, agents: Any) -> tuple[Any, Floats]:
+    """Inputs and offsets of some agents on a task; one row for all of them where no claim is stated."""
     width, usual = s["theta"].shape[-1], math.nan if claims is None else usual_claim(claims)
     row = np.empty((1, 0)) if x is None or width == _OWN else np.asarray(x, dtype=float)[None]
-    stated = None if math.isnan(usual) else np.nan_to_num([[claims[agent], usual]], nan=-1.0)
-    designs, offsets = _designs(width, row, stated, float(s["slope"]))
-    z, offset = designs[0].astype(np.float32), float(offsets[0])
-    return (z, 0.0, common / _unit(width)) if math.isnan(offset) else (z, offset, 0.0)
+    stated = None
+    if not math.isnan(usual):
+        own = np.nan_to_num(claims[agents], nan=-1.0)
+        stated, row = np.stack([own, np.full(len(own), usual)], axis=1), np.repeat(row, len(own), axis=0)
+    elif not row.size:
+        return _mean_only(width)
+    z, offset = _designs(width, row, stated, float(s["slope"]))
+    return z.astype(np.float32), offset
+
+
+@lru_cache(maxsize=16)
+def _mean_only(width: int) -> tuple[Any, Floats]:
+    """The inputs of a task without features and claims."""
+    z, offset = _designs(width, np.empty((1, 0)), None)
+    return z.astype(np.float32), offset
+
+
+def _own(s: Arrays, given: Feedback, agent: int) -> tuple[Any, float, bool]:
+    """Inputs and offset of one agent, and whether it stated a claim."""
+    z, offset = _inputs(s, given.context, given.claims, [agent])
+    stated = not math.isnan(offset[0])
+    return z[0], float(offset[0]) if stated else 0.0, stated
 
 
 def _predict(s: Arrays, count: list[float], common: float, given: Situation) -> tuple[list[float], list[float]]:
     """Expected rewards, and their variances for exploration relative to the noise."""
-    theta, inverse, claims = s["theta"], s["inverse"], given.claims
-    m, width = theta.shape
-    k, free = _unit(width), claims is None or math.isnan(usual_claim(claims))
-    if free and (given.context is None or width == _OWN):  # no input but 1
+    theta, inverse = s["theta"], s["inverse"]
+    z, offset = _inputs(s, given.context, given.claims, slice(None))
+    k, stated = float(z[0, 0]), ~np.isnan(offset)
+    if z is _mean_only(z.shape[1])[0]:
         fit, spread = theta[:, 0].tolist(), inverse[:, 0, 0].tolist()
         return [k * a + v * common for a, v in zip(fit, spread, strict=True)], [k * k * v for v in spread]
-    rows = [_inputs(s, given.context, claims, i, common) for i in range(1 if free else m)]
-    z = np.array([row[0] for row in rows])
-    gain = inverse @ z[0] if free else np.einsum("mde,me->md", inverse, z)
-    offset, prior = np.array([row[1:] for row in rows]).T
-    value = offset + np.einsum("md,md->m", theta, np.broadcast_to(z, theta.shape)) + gain[:, 0] * prior
-    spread = np.einsum("md,md->m", gain, np.broadcast_to(z, gain.shape)).tolist()
-    own = [1.0 / (n + 1.0 / (k * k)) if p else 0.0 for p, n in zip(np.broadcast_to(prior, m), count, strict=True)]
-    variance = [b + CALM * max(a - b, 1e-9) for a, b in zip(spread, own, strict=True)]
-    return np.minimum(np.maximum(value, _LOW), _HIGH).tolist(), variance
+    gain = inverse @ z[0] if len(z) == 1 else np.einsum("mde,me->md", inverse, z)
+    prior = np.where(stated, 0.0, common / k)
+    value = np.nan_to_num(offset) + (theta * z).sum(axis=1) + gain[:, 0] * prior
+    own = np.where(stated, 0.0, 1.0 / (np.array(count) + 1.0 / (k * k)))
+    variance = own + CALM * np.maximum((gain * z).sum(axis=1) - own, 1e-9)
+    return np.minimum(np.maximum(value, _LOW), _HIGH).tolist(), variance.tolist()
 
 
 def _common(count: list[float], total: list[float]) -> float:
@@ -349,7 +358,7 @@ def _doubt(location: list[float], variance: list[float], eligible: Sequence[int]
     best, likely = max((location[i] for i in eligible), default=0.0), [0.0] * len(location)
     for i in eligible:
         gap = best - location[i]
-        near = 0.0 < gap and gap * gap < 60.0 * variance[i]
+        near = gap > 0.0 and gap * gap < 60.0 * variance[i]
         likely[i] = 1e-9 + (math.exp(-0.5 * gap * gap / variance[i]) if near else 0.0)
     total = sum(likely) or 1.0
     return np.array(likely) / total
