@@ -13,9 +13,15 @@ no row is judged by a model that has seen it.
 A policy that learns while it goes through the log may go several paths, by different draws of what it learns from. Its
 probabilities are then averaged (the policy that picks a path at random), and intervals grow by what the paths differ.
 
+A normal interval is too short where successes are rare: without any it has no width. Intervals are therefore those of
+Wilson [2]_, with the estimator's own variance: normal ones after z^2 decisions were added, half of them with the least
+and half with the largest reward. Each counts like a decision of a sample of ``(sum w) (sum w^2) / sum w^3`` equal ones:
+a success that was not seen may have been one of the rows with the large weights.
+
 References
 ----------
 .. [1] Dudik, Erhan, Langford, Li. Doubly robust policy evaluation and optimization. Statistical Science 2014.
+.. [2] Wilson. Probable inference, the law of succession, and statistical inference. JASA 1927.
 """
 
 from __future__ import annotations
@@ -24,18 +30,41 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
-from bot_orch.arrays import Floats, Ints
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.errors import InvalidInputError
 
+Reason = Literal[
+    "no_propensities",
+    "no_rewards",
+    "no_revised_rewards",
+    "several_attempts",
+    "never_eligible",
+    "uncovered",
+    "few_decisions",
+    "one_decision",
+]
 _RIDGE = 1.0
 _FOLDS = 5
 
 
-class ThinSupportError(BotOrchError):
-    """The log does not support the target policy well enough for an estimate."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no estimate: a reason for programs; a problem and its remedy for people.
+
+    The reasons are ``no_propensities``, ``no_rewards``, ``no_revised_rewards``, ``several_attempts``, ``never_eligible``,
+    and of too little support ``uncovered``, ``few_decisions`` and ``one_decision``.
+    """
+
+    reason: Reason
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +81,8 @@ class LogSample:
         With which probabilities, (n, M).
     features
         What was known beforehand, (n, d); d may be 0.
+    expected
+        Each agent's expected reward, (n, M), by a model that has not seen the row's reward; fitted here unless given.
     """
 
     agent: Ints
@@ -59,9 +90,16 @@ class LogSample:
     propensities: Floats
     _: KW_ONLY
     features: Floats
+    expected: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.reward)
+
+    def rows(self, which: Bools | Ints) -> LogSample:
+        """Some of the decisions."""
+        expected = None if self.expected is None else self.expected[which]
+        parts = (self.agent[which], self.reward[which], self.propensities[which])
+        return LogSample(*parts, features=self.features[which], expected=expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +125,23 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """How well the log covers the target policy."""
+    """How well the log covers the target policy; ``rare_n`` is the effective size for rewards that were not seen."""
 
     effective_n: float
+    rare_n: float
     largest_share: float
     uncovered: float
 
 
-def evaluate(
-    logged: LogSample, target: Floats, *, confidence: float = 0.95, min_effective: float = 50.0
-) -> tuple[Estimate, ...]:
-    """IPS, SNIPS, DM and DR of a target policy.
+def estimates(
+    logged: LogSample,
+    target: Floats,
+    *,
+    confidence: float = 0.95,
+    min_effective: float = 50.0,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+) -> tuple[Estimate, ...] | Refusal:
+    """IPS, SNIPS, DM and DR of a target policy, or why there are none.
 
     Parameters
     ----------
@@ -110,61 +154,82 @@ def evaluate(
         Probability with which each interval covers the value.
     min_effective
         Least effective sample size; below it nothing is estimated.
-
-    Raises
-    ------
-    ThinSupportError
-        If the intervals could not be trusted; it says why.
+    reward_range
+        The least and the largest reward that is possible.
     """
-    z = quantile(confidence)
-    _check(support(logged, target), len(logged), min_effective)
-    q = out_of_fold(logged)
+    z, found = quantile(confidence), support(logged, target)
+    if (refused := refusal(found, len(logged), min_effective)) is not None:
+        return refused
+    q = out_of_fold(logged) if logged.expected is None else logged.expected
     methods: dict[str, Callable[[Floats], tuple[float, float]]] = {
         "IPS": lambda pi: _mean(_weights(logged, pi) * logged.reward),
         "SNIPS": lambda pi: _self_normalised(_weights(logged, pi), logged.reward),
         "DM": lambda pi: _direct(logged, pi),
         "DR": lambda pi: _mean(_doubly_robust(logged, pi, q)),
     }
-    effective = support(logged, target).effective_n
-    parts = {name: _over_paths(method, target) for name, method in methods.items()}
-    return tuple(
-        Estimate(name, v, v - z * se, high=v + z * se, effective_n=effective) for name, (v, se) in parts.items()
-    )
+
+    def estimate(name: str) -> Estimate:
+        value, error = _over_paths(methods[name], target)
+        low, high = wilson(value, error, found.rare_n, z=z, reward_range=reward_range)
+        return Estimate(name, value, low, high=high, effective_n=found.effective_n)
+
+    return tuple(map(estimate, methods))
+
+
+def wilson(
+    value: float, error: float, n: float, *, z: float, reward_range: tuple[float, float] = (0.0, 1.0)
+) -> tuple[float, float]:
+    """The interval of a mean with this standard error: that of Wilson for n rewards of 0 and 1.
+
+    Examples
+    --------
+    >>> low, high = wilson(0.0, 0.0, 125, z=1.96)
+    >>> f"{low:.4f} {high:.4f}"
+    '0.0000 0.0298'
+    """
+    least, most = reward_range
+    spread, share = most - least, n / (n + z * z)
+    middle = share * value + (1.0 - share) * (least + most) / 2.0
+    half = z * share * math.hypot(error, z * spread / (2.0 * n))
+    return max(middle - half, min(least, value)), min(middle + half, max(most, value))
 
 
 def support(logged: LogSample, target: Floats) -> Support:
-    """Effective sample size, the largest weight's share, and the target's mass on agents that were never drawn.
+    """Effective sample sizes, the largest weight's share, and the target's mass on agents that were never drawn.
 
-    The size is (sum w)^2 / sum w^2, or n^2 / sum E[w^2] over the draws if that is less: then large weights are missing
-    by chance.
+    The size is (sum w)^2 / sum w^2, and for rare rewards (sum w)(sum w^2) / sum w^3. Both are taken over the decisions,
+    or over what they are expected to be if that is less: then large weights are missing by chance.
     """
-    if len(logged) == 0:
-        return Support(0.0, 1.0, 1.0)
     target = _paths(target).mean(axis=0)
     w = _weights(logged, target)
     total = float(w.sum())
-    uncovered = float(np.where(logged.propensities > 0.0, 0.0, target).sum(axis=1).mean())
+    uncovered = float(np.where(logged.propensities > 0.0, 0.0, target).sum(axis=1).mean()) if len(logged) else 1.0
     if total == 0.0:
-        return Support(0.0, 1.0, uncovered)
-    p = np.where(logged.propensities > 0.0, logged.propensities, np.inf)
-    effective = min(total**2 / float((w**2).sum()), len(logged) ** 2 / float((target**2 / p).sum()))
-    return Support(effective, float(w.max()) / total, uncovered)
+        return Support(0.0, 0.0, 1.0, uncovered)
+    ratio = target / np.where(logged.propensities > 0.0, logged.propensities, np.inf)
+    drawn = _sizes(total, float((w**2).sum()), float((w**3).sum()))
+    expected = _sizes(len(logged), float((target * ratio).sum()), float((target * ratio**2).sum()))
+    effective, rare = map(min, drawn, expected)
+    return Support(effective, rare, float(w.max()) / total, uncovered)
 
 
-def _check(s: Support, n: int, min_effective: float) -> None:
+def _sizes(first: float, second: float, third: float) -> tuple[float, float]:
+    return first**2 / second, first * second / third
+
+
+def refusal(s: Support, n: int, min_effective: float) -> Refusal | None:
+    """Why intervals could not be trusted; None if they can."""
     more = "collect more decisions, or serve with a higher floor"
     if s.uncovered > 0.01:
-        raise ThinSupportError(
-            f"support: {100 * s.uncovered:.1f} % of the target's choices had probability zero in the log; {more}"
-        )
+        share = f"{100 * s.uncovered:.1f} %"
+        return Refusal("uncovered", f"{share} of the target's choices had probability zero in the log", more)
     if s.effective_n < min_effective:
         about = "" if s.effective_n == 0.0 else f" (about {float(f'{n * min_effective / s.effective_n:.1g}'):,.0f})"
-        raise ThinSupportError(
-            f"support: {n} decisions are worth {s.effective_n:.1f} for this target, not {min_effective:g}; "
-            f"collect more decisions{about}, or serve with a higher floor"
-        )
+        problem = f"{n} decisions are worth {s.effective_n:.1f} for this target, not {min_effective:g}"
+        return Refusal("few_decisions", problem, f"collect more decisions{about}, or serve with a higher floor")
     if s.largest_share > 0.1:
-        raise ThinSupportError(f"support: one decision carries {100 * s.largest_share:.0f} % of the weight; {more}")
+        return Refusal("one_decision", f"one decision carries {100 * s.largest_share:.0f} % of the weight", more)
+    return None
 
 
 def quantile(confidence: float) -> float:
@@ -195,7 +260,7 @@ def _weights(logged: LogSample, target: Floats) -> Floats:
 
 
 def _mean(x: Floats) -> tuple[float, float]:
-    return float(x.mean()), float(x.std(ddof=1)) / math.sqrt(len(x))
+    return float(x.mean()), float(x.std()) / math.sqrt(len(x))
 
 
 def _self_normalised(w: Floats, r: Floats) -> tuple[float, float]:
@@ -231,6 +296,8 @@ def _models(logged: LogSample, train: Floats) -> list[tuple[Floats, Floats, floa
 
 
 def _direct(logged: LogSample, target: Floats) -> tuple[float, float]:
+    if logged.expected is not None:
+        return _mean((target * logged.expected).sum(axis=1))
     models = _models(logged, np.ones(len(logged)))
     x = _design(logged.features)
     per_row = sum(target[:, a] * (x @ beta) for a, (beta, _, _) in enumerate(models))

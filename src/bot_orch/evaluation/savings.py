@@ -158,7 +158,7 @@ def compare(requests: ServedRequests, target: Floats | str, *, name: str = "", c
     able = np.logical_and.reduce(requests.logged.propensities[:, shares > 0.0] > 0.0, axis=1)
     left_out = int((~able).sum())
     weights = np.tile(shares, (len(requests), 1))
-    found = support(_rows(requests.logged, able), weights[able]) if able.any() else Support(0.0, 1.0, 1.0)
+    found = support(requests.logged.rows(able), weights[able])
     if found.effective_n < _LEAST_EFFECTIVE or left_out > _MOST_UNCOVERED * len(requests):
         advice = _advice(requests.logged.propensities[able], shares, found)
         problem = (
@@ -205,7 +205,7 @@ def _agent_means(requests: ServedRequests, measure: str) -> Floats:
     found = np.full(len(requests.agents), np.nan)
     if not known.any():
         return found
-    logged = replace(_rows(requests.logged, known), reward=values[known])
+    logged = replace(requests.logged.rows(known), reward=values[known])
     q, p = out_of_fold(logged), logged.propensities
     for agent in range(len(found)):
         mine, able = logged.agent == agent, p[:, agent] > 0.0
@@ -229,7 +229,7 @@ def _difference(
     rows = able & np.isfinite(first) & np.isfinite(served)
     if rows.sum() < least:
         return None
-    logged = replace(_rows(requests.logged, rows), reward=first[rows])
+    logged = replace(requests.logged.rows(rows), reward=first[rows])
     if support(logged, target[rows]).effective_n < least:
         return None
     q, at = out_of_fold(logged), np.arange(int(rows.sum()))
@@ -293,10 +293,6 @@ def _shares(agents: tuple[str, ...], target: Floats | str) -> Floats:
     if target not in agents:
         raise InvalidInputError("against", f"{target!r} is not in the log", f"choose from {', '.join(agents)}")
     return np.array([float(name == target) for name in agents])
-
-
-def _rows(logged: LogSample, rows: Bools) -> LogSample:
-    return LogSample(logged.agent[rows], logged.reward[rows], logged.propensities[rows], features=logged.features[rows])
 
 
 def _sum(known: Mapping[str, float], chain: list[str]) -> float:

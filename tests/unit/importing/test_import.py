@@ -13,10 +13,11 @@ from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.cli import main
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import Censored
-from bot_orch.evaluation.evaluate import collect, evaluate_log
+from bot_orch.evaluation import evaluate
 from bot_orch.evaluation.export import decision_rows, export
 from bot_orch.evaluation.importing.reading import ImportOptions
 from bot_orch.evaluation.importing.writing import import_log
+from bot_orch.evaluation.rounds import collect
 from bot_orch.log import (
     Configured,
     FeedbackGiven,
@@ -82,7 +83,7 @@ def test_an_exported_log_of_our_own_gives_the_same_evaluation(tmp_path):
     found = import_log(tmp_path / "log.jsonl", "jsonl", copy)
     assert found.decisions == found.propensities == 300 and found.agents == ("a", "b", "c")
     for target in TARGETS:
-        same(evaluate_log(log, target), evaluate_log(copy, target))
+        same(evaluate(log, target), evaluate(copy, target))
     assert collect(copy).rewards == collect(log).rewards
 
 
@@ -95,7 +96,7 @@ def test_an_exported_table_gives_the_same_weights(tmp_path, source):
     export(log, tmp_path / f"log.{source}")
     import_log(tmp_path / f"log.{source}", source, copy)
     for target in TARGETS:
-        one, other = evaluate_log(log, target), evaluate_log(copy, target)
+        one, other = evaluate(log, target), evaluate(copy, target)
         assert [e.value for e in other.estimates[:2]] == pytest.approx([e.value for e in one.estimates[:2]])
 
 
@@ -146,12 +147,12 @@ def test_without_propensities_only_the_logged_means_are_given(tmp_path, capsys):
     file.write_text("\n".join(rows))
     assert main(["import", "--from", "csv", str(file), "--out", str(out)]) == 0
     assert "--assume-uniform" in capsys.readouterr().out
-    assert main(["evaluate", str(out), "--policy", "agent:a"]) == 2
-    assert "200 of 200 decisions were imported without a propensity" in capsys.readouterr().err
-    assert main(["evaluate", str(out), "--policy", "auto", "--lambda", "0", "1"]) == 2
+    assert main(["evaluate", str(out), "--policy", "agent:a"]) == 1
+    assert "refused; 200 of 200 decisions have no propensity" in capsys.readouterr().out
+    assert main(["evaluate", str(out), "--policy", "auto", "--lambda", "0", "1"]) == 1
     assert main(["evaluate", str(out), "--policy", "logged"]) == 0
     said = capsys.readouterr().out
-    assert "all  0.2500" in said and "a    0.5000" in said and "b    0.0000" in said and "note:" in said
+    assert "all  0.2500" in said and "a    0.5000" in said and "b    0.0000  [0.0000, 0.0370]" in said and "note:" in said
     assert main(["export", str(out), str(tmp_path / "again.jsonl")]) == 0
     assert json.loads((tmp_path / "again.jsonl").read_text().splitlines()[0])["propensity"] is None
     drawn = tmp_path / "drawn.sqlite"

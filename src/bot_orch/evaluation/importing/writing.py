@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.core.events import IMPORTED, Configured, DecisionMade, Event, FeedbackGiven, TaskRecord, stored_column
+from bot_orch.core.events import IMPORTED, Configured, DecisionMade, Event, FeedbackGiven, TaskRecord
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingFileError
 from bot_orch.evaluation.importing.reading import SOURCES, ForeignDecision, ImportOptions, ImportPlace, read_decisions
+from bot_orch.evaluation.tables import imported_decision
 from bot_orch.log.events import encode_event
 from bot_orch.log.log import Log, Row
-from bot_orch.types import COLUMNS, Outcome, Task
+from bot_orch.types import Outcome, Task
 
 _MOST_AGENTS, _MOST_FEATURES = 200, 2000
 
@@ -150,23 +151,9 @@ def _made(
     except InvalidInputError as error:
         raise each.place.error(error.field, error.problem, error.remedy) from None
     eligible = each.eligible or tuple(name for name, value in zip(agents, p.tolist(), strict=True) if value > 0.0)
-    return DecisionMade(
-        id_,
-        TaskRecord(task.id, task.kind),
-        each.agent,
-        agents,
-        (stored_column(p), *(b"",) * (len(COLUMNS) - 1)),
-        "imported",
-        0.0,
-        number,
-        0,
-        number,
-        IMPORTED,
-        features=np.array(features, dtype="<f8").tobytes(),
-        feature_type="<f8",
-        eligible=eligible if eligible and set(eligible) != set(agents) else None,
-        by=each.by or "policy",
-    )
+    asked = TaskRecord(task.id, task.kind)
+    by = each.by or "policy"
+    return imported_decision(id_, asked, each.agent, agents, p, eligible, features, number, by=by)
 
 
 def _feedback(each: ForeignDecision, id_: str, number: int) -> FeedbackGiven | None:
