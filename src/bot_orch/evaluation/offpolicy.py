@@ -55,8 +55,8 @@ _FOLDS = 5
 class Refusal:
     """Why there is no estimate: a reason for programs; a problem and its remedy for people.
 
-    The reasons are ``no_propensities``, ``no_rewards``, ``no_revised_rewards``, ``several_attempts``, ``never_eligible``,
-    and of too little support ``uncovered``, ``few_decisions`` and ``one_decision``.
+    The reasons are ``no_propensities``, ``no_rewards``, ``no_revised_rewards``, ``several_attempts``,
+    ``never_eligible``, and of too little support ``uncovered``, ``few_decisions`` and ``one_decision``.
     """
 
     reason: Reason

@@ -1,34 +1,43 @@
-"""Decisions in a table: a mapping of arrays, a DataFrame or an Arrow table."""
+"""Decisions in a table: a mapping of arrays, a DataFrame, an Arrow table, or a file that is imported."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.codec import decode_json
 from bot_orch.core.events import IMPORTED, DecisionMade, TaskRecord, stored_column
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.cells import array_of, is_missing, numbers_of, words_of
 from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.evaluation.rounds import Lesson, LoggedRounds
-from bot_orch.evaluation.sheet import MISSING
+from bot_orch.evaluation.sheet import Sheet
 from bot_orch.types import COLUMNS, Outcome
+
+_PER_AGENT = {"propensities": "propensity_", "expected": "expected_"}
+_MOST_NAMES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionTable:
-    """Decisions of a table, among agents in this order; missing rewards and propensities are NaN."""
+    """Decisions of a table, among agents in this order; missing rewards and propensities are NaN.
+
+    ``allowed`` says who could be chosen, (n, M). ``several``, ``revised`` and ``earlier`` are what a log may tell.
+    """
 
     agents: tuple[str, ...]
     decisions: LogSample
     allowed: Bools
+    _: KW_ONLY
     reward_range: tuple[float, float] = (0.0, 1.0)
-    several = False
-    earlier = 0
+    several: bool = False
+    earlier: int = 0
 
     @property
     def requests(self) -> int:
@@ -46,200 +55,256 @@ class DecisionTable:
 
     def scored(self, *, audited: bool = False) -> tuple[list[int], LogSample]:
         """Positions of the decisions with a reward, and these decisions; a table tells of no revision."""
-        keep = [] if audited else np.flatnonzero(~np.isnan(self.decisions.reward)).tolist()
-        return keep, self.decisions.rows(np.array(keep, dtype=np.int64))
+        keep = np.flatnonzero(~np.isnan(self.decisions.reward) & (not audited))
+        return keep.tolist(), self.decisions.rows(keep)
 
     def delivered(self) -> list[tuple[str, float]]:
         """Of every decision with a reward, the agent and the reward."""
         _, scored = self.scored()
         return [(self.agents[agent], r) for agent, r in zip(scored.agent, scored.reward.tolist(), strict=True)]
 
+    def scaled(self) -> Floats:
+        """Rewards in [0, 1]."""
+        low, high = self.reward_range
+        return (self.decisions.reward - low) / (high - low)
+
     def rounds(self) -> LoggedRounds:
         """The decisions as those of a log, for a policy that learns; every reward is known before the next decision."""
-        made, lessons = [self._made(row) for row in range(self.requests)], {}
-        low, high = self.reward_range
-        for row in self.scored()[0]:
-            reward = (float(self.decisions.reward[row]) - low) / (high - low)
-            lessons[made[row].id] = Lesson(Outcome.completed(reward), row + 1)
-        rewards = {key: float(lesson.outcome.reward or 0.0) for key, lesson in lessons.items()}
+        made = [self.event(row, f"row-{row}", TaskRecord(f"row-{row}")) for row in range(self.requests)]
+        rewards = {each.id: r for each, r in zip(made, self.scaled().tolist(), strict=True) if not math.isnan(r)}
+        lessons = {
+            each.id: Lesson(Outcome.completed(rewards[each.id]), row)
+            for row, each in enumerate(made, 1)
+            if each.id in rewards
+        }
         settings = Orchestrator(self.agents, ids="derived").to_json()
         return LoggedRounds(self.agents, made, lessons, rewards=rewards, revised=frozenset(), settings=settings)
 
-    def _made(self, row: int) -> DecisionMade:
-        agent, p = self.agents[self.decisions.agent[row]], self.decisions.propensities[row]
-        allowed = tuple(name for name, able in zip(self.agents, self.allowed[row], strict=True) if able)
-        features = tuple(self.decisions.features[row].tolist())
-        return imported_decision(f"row-{row}", TaskRecord(f"row-{row}"), agent, self.agents, p, allowed, features, row)
+    def event(
+        self, row: int, id_: str, task: TaskRecord, *, by: str = "policy", number: int | None = None
+    ) -> DecisionMade:
+        """A decision as the event of a log; ``number`` is its place there."""
+        place = row if number is None else number
+        allowed = self.allowed[row]
+        return DecisionMade(
+            id_,
+            task,
+            self.agents[self.decisions.agent[row]],
+            self.agents,
+            (stored_column(self.decisions.propensities[row]), *(b"",) * (len(COLUMNS) - 1)),
+            "imported",
+            0.0,
+            place,
+            0,
+            place,
+            IMPORTED,
+            features=self.decisions.features[row].astype("<f8").tobytes(),
+            feature_type="<f8",
+            eligible=None if allowed.all() else tuple(np.array(self.agents)[allowed].tolist()),
+            by=by,
+        )
 
 
-def imported_decision(
-    id_: str,
-    task: TaskRecord,
-    agent: str,
-    agents: tuple[str, ...],
-    p: Floats,
-    eligible: tuple[str, ...],
-    features: tuple[float, ...],
-    number: int,
-    by: str = "policy",
-) -> DecisionMade:
-    """The event of a decision that another router made, with the propensities ``p``, (M,)."""
-    return DecisionMade(
-        id_,
-        task,
-        agent,
-        agents,
-        (stored_column(p), *(b"",) * (len(COLUMNS) - 1)),
-        "imported",
-        0.0,
-        number,
-        0,
-        number,
-        IMPORTED,
-        features=np.array(features, dtype="<f8").tobytes(),
-        feature_type="<f8",
-        eligible=eligible if eligible and set(eligible) != set(agents) else None,
-        by=by,
-    )
-
-
-def read_table(
-    table: Any, agents: Sequence[str] | None = None, reward_range: tuple[float, float] = (0.0, 1.0)
+def read_decisions(
+    sheet: Sheet,
+    agents: Sequence[str] = (),
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    *,
+    assume_uniform: bool = False,
 ) -> DecisionTable:
     """Check a table of decisions.
 
     Parameters
     ----------
-    table
-        A mapping of arrays, a DataFrame or an Arrow table. Its columns are ``agent``; ``reward``, NaN or None where it
-        is not known; ``propensity`` of that agent, or of every agent as an array (n, M) or as columns
-        ``propensity_NAME``; ``features``, (n, d), or ``feature_NAME``; ``expected``, (n, M), or ``expected_NAME``: what
-        a model expects of every agent. Others are not read.
+    sheet
+        Its columns are ``agent``; ``reward``, missing where it is not known; ``propensity`` of that agent, or of every
+        agent in ``propensities`` or ``propensity_NAME``; ``features`` or ``feature_NAME``; ``eligible``; ``expected``
+        or ``expected_NAME``, what a model expects of every agent. Others are not read.
     agents
-        Their order in arrays of a column per agent; by default those that occur, sorted.
+        Their order in arrays of a column per agent; by default those that occur, sorted, numbers as numbers.
     reward_range
         The least and the largest possible reward.
+    assume_uniform
+        Rows without a propensity were drawn evenly.
     """
-    columns = _columns(table)
-    rewards, low, high = _numbers("reward", _column(columns, "reward")), *reward_range
+    low, high = reward_range
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InvalidInputError("reward_range", f"is {reward_range}", "pass the least and the largest possible reward")
-    _check(
-        "reward", rewards, (rewards >= low) & (rewards <= high), f"pass numbers in [{low:g}, {high:g}], or reward_range"
-    )
-    drawn, expected = _spread(columns, "propensity"), _spread(columns, "expected")
-    names, agent = _agents(_column(columns, "agent"), agents, (*drawn, *expected))
-    features = [_numbers(name, columns[name]) for name in columns if name.startswith("feature_")]
-    seen = np.column_stack(features) if features else _numbers("features", columns.get("features", [[]] * len(agent)))
-    if not np.isfinite(seen).all():
-        raise InvalidInputError("features", "holds gaps or infinities", "pass a number in every row")
-    q = _per_agent(columns, "expected", names)
-    sizes = {"reward": len(rewards), "features": len(seen), "expected": len(agent) if q is None else len(q)}
-    for name, size in sizes.items():
-        if size != len(agent):
-            raise InvalidInputError(name, f"has {size} rows, the column agent {len(agent)}", "pass one entry per row")
-    p = _propensities(columns, agent, names)
-    logged = LogSample(agent, rewards, p, features=seen, expected=q)
-    return DecisionTable(names, logged, ~(p == 0.0), reward_range)
+        raise InvalidInputError("--range", f"is {low:g} {high:g}", "pass the lowest and the highest reward")
+    chosen = _chosen(sheet)
+    blocks = {kind: _block(sheet, kind, prefix, chosen) for kind, prefix in _PER_AGENT.items()}
+    allowed = [_allowed(cell) for cell in sheet.columns.get("eligible", ())]
+    named = [*allowed, *(block for block in blocks.values() if isinstance(block, dict))]
+    names = _agents(agents, chosen, (name for each in named for name in each))
+    position = {name: place for place, name in enumerate(names)}
+    agent = np.array([position[name] for name in chosen], dtype=np.int64)
+    able = np.ones((len(agent), len(names)), dtype=bool)
+    if allowed:
+        able = np.array([[not each or name in each for name in names] for each in allowed])
+    able[np.arange(len(agent)), agent] = True
+    q, p = (_per_agent(sheet, kind, blocks[kind], names) for kind in ("expected", "propensities"))
+    p = _propensities(sheet, p, agent, able, assume_uniform=assume_uniform)
+    logged = LogSample(agent, _rewards(sheet, low, high), p, features=_features(sheet), expected=q)
+    return DecisionTable(names, logged, able & ~(p == 0.0), reward_range=reward_range)
 
 
-def _columns(table: Any) -> dict[str, Any]:
-    """Columns by name; Arrow tables have ``column_names``, DataFrames ``columns``."""
-    if isinstance(table, Mapping):
-        return {str(name): column for name, column in table.items()}
-    names = getattr(table, "column_names", getattr(table, "columns", None))
-    if names is None:
-        remedy = "pass a mapping of arrays, a DataFrame, an Arrow table, or a log"
-        raise InvalidInputError("data", f"is of type {type(table).__name__}", remedy)
-    return {str(name): table[name] for name in names}
+def _chosen(sheet: Sheet) -> list[str]:
+    """The agent of every row."""
+    if "agent" not in sheet.columns:
+        found = ", ".join(list(sheet.columns)[:20])
+        remedy = f"columns found: {found}; pass --map agent=COLUMN, or rename it"
+        raise InvalidInputError(sheet.place("agent"), "no such column", remedy)
+    chosen = texts(sheet, "agent")
+    if "" in chosen:
+        raise InvalidInputError(sheet.place("agent", chosen.index("")), "is missing", "name the agent that was chosen")
+    return chosen
 
 
-def _column(columns: Mapping[str, Any], name: str) -> Any:
-    if name not in columns:
-        raise InvalidInputError(name, "no such column", f"columns found: {', '.join(list(columns)[:20])}")
-    return columns[name]
-
-
-def _agents(column: Any, known: Sequence[str] | None, more: Iterable[str]) -> tuple[tuple[str, ...], Ints]:
-    """The agents' names in order, and the positions of the chosen ones."""
-    cells = np.asarray(column)
-    if cells.ndim != 1 or not len(cells):
-        raise InvalidInputError("agent", "has no rows", "pass a table with a row per decision")
-    if cells.dtype == object:
-        cells = cells.astype(str)
-    values, chosen = np.unique(cells, return_inverse=True)
-    found = [str(each) for each in values]
-    for name in found:
-        if name.strip().lower() in MISSING:
-            raise InvalidInputError("agent", f"holds {name!r}", "name the agent that was chosen in every row")
-    names = tuple(str(each) for each in known) if known else tuple(dict.fromkeys((*found, *more)))
-    for name in (*found, *more):
-        if name not in names:
-            raise InvalidInputError("agents", f"does not name {name!r}", "name every agent that occurs")
-    return names, np.array([names.index(name) for name in found], dtype=np.int64)[chosen]
-
-
-def _spread(columns: Mapping[str, Any], kind: str) -> tuple[str, ...]:
-    """The agents of the columns ``KIND_NAME``."""
-    return tuple(name.removeprefix(f"{kind}_") for name in columns if name.startswith(f"{kind}_"))
-
-
-def _per_agent(columns: Mapping[str, Any], kind: str, names: tuple[str, ...]) -> Floats | None:
-    """Numbers per agent, (n, M), of columns ``KIND_NAME`` or of an array; None if there are none."""
-    spread = _spread(columns, kind)
-    if spread:
-        missing = np.zeros(len(columns[f"{kind}_{spread[0]}"]))
-        given = {name: _numbers(f"{kind}_{name}", columns[f"{kind}_{name}"]) for name in spread}
-        return np.column_stack([given.get(name, missing) for name in names])
-    found = _numbers(kind, columns[kind]) if kind in columns else np.zeros(0)
-    if found.ndim == 1:
-        return None
-    if found.shape[1] != len(names):
-        problem = f"has {found.shape[1]} columns for the agents {', '.join(names)[:80]}"
-        raise InvalidInputError(kind, problem, "pass agents, in the order of its columns")
+def texts(sheet: Sheet, column: str) -> list[str]:
+    """Texts without blanks around them, and without the quote that an export adds before formulas; empty if missing."""
+    found = [_unquoted(word) for word in words_of(sheet, column)] if column in sheet.columns else [""] * sheet.n_rows
+    for row, text in enumerate(found):
+        if not text.isprintable():
+            remedy = "remove line breaks and control characters"
+            raise InvalidInputError(sheet.place(column, row), f"is {text[:40]!r}", remedy)
     return found
 
 
-def _propensities(columns: Mapping[str, Any], agent: Ints, names: tuple[str, ...]) -> Floats:
+def _unquoted(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@") else cell
+
+
+def _agents(known: Sequence[str], chosen: list[str], more: Iterable[str]) -> tuple[str, ...]:
+    """The names in order: those that are given, then the others, sorted."""
+    given = tuple(dict.fromkeys(str(each) for each in known))
+    others = {*chosen, *more}.difference(given)
+    return (*given, *sorted(others, key=lambda name: (0, int(name), "") if _is_number(name) else (1, 0, name)))
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < 19
+
+
+def _allowed(cell: Any) -> set[str]:
+    """Names in a list, or separated by ``|``; empty for all."""
+    if isinstance(cell, str):
+        cell = cell.split("|")
+    return {str(name).strip() for name in cell} - {""} if isinstance(cell, list | tuple | np.ndarray) else set()
+
+
+def _rewards(sheet: Sheet, low: float, high: float) -> Floats:
+    if "reward" not in sheet.columns:
+        return np.full(sheet.n_rows, np.nan)
+    rewards = numbers_of(sheet, "reward", "number")
+    remedy = "pass the bounds of the rewards: --range LOW HIGH, or reward_range"
+    inside = (rewards >= low) & (rewards <= high)
+    _check(sheet, "reward", rewards, inside, "is {}, outside of " + f"{low:g} to {high:g}", remedy)
+    return rewards
+
+
+def _features(sheet: Sheet) -> Floats:
+    """Features, (n, d): by name, zero where missing, or rows of numbers."""
+    found = _block(sheet, "features", "feature_")
+    if not isinstance(found, np.ndarray):
+        return np.nan_to_num(np.column_stack([np.zeros((sheet.n_rows, 0)), *(found or {}).values()]))
+    if np.isnan(found).any():
+        row = int(np.argwhere(np.isnan(found))[0, 0])
+        raise InvalidInputError(sheet.place("features", row), "holds an empty entry", "write a number for each feature")
+    return found
+
+
+def _block(sheet: Sheet, column: str, prefix: str, needed: Iterable[str] = ()) -> dict[str, Floats] | Floats | None:
+    """Numbers by name, of columns ``PREFIX_NAME`` or objects of JSON; or rows of numbers, (n, k); None for neither.
+
+    Columns count if there is one for every name that is needed: ``propensity_score`` is that of no agent.
+    """
+    spread = {name.removeprefix(prefix): cells for name, cells in sheet.columns.items() if name.startswith(prefix)}
+    if spread and spread.keys() >= set(needed):
+        return {name: numbers_of(sheet, prefix + name, "number") for name in spread}
+    if column not in sheet.columns:
+        return None
+    array = array_of(sheet.columns[column])
+    if array is not None and array.ndim == 2:
+        return array
+    cells = [_parsed(sheet, column, row, cell) for row, cell in enumerate(sheet.columns[column])]
+    if not any(isinstance(cell, Mapping) for cell in cells):
+        return _matrix(sheet, column, cells)
+    names = dict.fromkeys(str(name) for cell in cells if isinstance(cell, Mapping) for name in cell)
+    if len(names) > _MOST_NAMES:
+        problem = f"holds {len(names)} different names, at most {_MOST_NAMES}"
+        raise InvalidInputError(sheet.place(column), problem, "hash them, or leave out those of single items")
+    given = [{str(k): v for k, v in cell.items()} if isinstance(cell, Mapping) else None for cell in cells]
+    return {name: _numbers(sheet, column, [None if c is None else c.get(name, 0.0) for c in given]) for name in names}
+
+
+def _parsed(sheet: Sheet, column: str, row: int, cell: Any) -> Any:
+    """A list or object of a cell, which may be a text of JSON; None if it is missing."""
+    if isinstance(cell, list | tuple | np.ndarray | Mapping):
+        return cell
+    if is_missing(cell):
+        return None
+    try:
+        found = decode_json(cell) if isinstance(cell, str) else cell
+    except ValueError as error:
+        raise InvalidInputError(sheet.place(column, row), f"is not JSON ({error})", "repair or remove it") from None
+    if not isinstance(found, list | dict):
+        problem = f"is {str(found)[:40]!r}"
+        raise InvalidInputError(sheet.place(column, row), problem, "write a list or an object of JSON")
+    return found
+
+
+def _numbers(sheet: Sheet, column: str, cells: list[Any]) -> Floats:
+    return numbers_of(replace(sheet, columns={column: cells}), column, "number")
+
+
+def _matrix(sheet: Sheet, column: str, cells: list[Any]) -> Floats:
+    """Rows of numbers of equal length; a missing row is NaN."""
+    widths = [None if cell is None else len(cell) for cell in cells]
+    width = next((each for each in widths if each is not None), 0)
+    for row, each in enumerate(widths):
+        if each not in (None, width):
+            problem = f"{each} numbers, {width} in the rows before"
+            raise InvalidInputError(sheet.place(column, row), problem, "write as many in every row")
+    columns = [_numbers(sheet, column, [None if c is None else c[place] for c in cells]) for place in range(width)]
+    return np.column_stack([np.zeros((sheet.n_rows, 0)), *columns])
+
+
+def _per_agent(
+    sheet: Sheet, column: str, found: dict[str, Floats] | Floats | None, names: tuple[str, ...]
+) -> Floats | None:
+    """Numbers of every agent, (n, M), in order; an agent without has 0, a row without any NaN."""
+    if found is None:
+        return None
+    if isinstance(found, dict):
+        block = np.column_stack([found.get(name, np.full(sheet.n_rows, np.nan)) for name in names])
+        return np.where(np.isnan(block).all(axis=1, keepdims=True), np.nan, np.nan_to_num(block))
+    if found.shape[1] != len(names):
+        problem = f"has {found.shape[1]} columns for {len(names)} agents ({', '.join(names)[:80]})"
+        raise InvalidInputError(sheet.place(column), problem, "pass agents, in the order of its columns")
+    return found
+
+
+def _propensities(sheet: Sheet, p: Floats | None, agent: Ints, able: Bools, *, assume_uniform: bool) -> Floats:
     """Propensities of every agent, (n, M), NaN in rows without; the rest of a single one is spread over the others."""
-    n, m = len(agent), len(names)
-    p = _per_agent(columns, "propensity", names)
-    if p is None:
-        mine = _numbers("propensity", columns["propensity"]) if "propensity" in columns else np.full(n, np.nan)
-        p = np.repeat(((1.0 - mine) / max(1, m - 1))[:, None], m, axis=1)
-        p[np.arange(n), agent] = mine
+    rows, n = np.arange(len(agent)), able.sum(axis=1)
+    column = "propensities" if p is not None else "propensity"
+    if p is not None:
+        total = p.sum(axis=1)
+        _check(sheet, column, total, np.abs(total - 1.0) <= 1e-3, "add up to {}", "write numbers that add up to 1")
     else:
-        _check("propensity", p.sum(axis=1), np.abs(p.sum(axis=1) - 1.0) < 1e-3, "pass numbers that add up to 1")
-    mine = p[np.arange(n), agent]
-    _check("propensity", mine, (mine > 0.0) & (mine <= 1.0), "pass the probability it was chosen with")
-    return p
+        mine = numbers_of(sheet, column, "amount") if column in sheet.columns else np.full(len(agent), np.nan)
+        rest = (1.0 - mine) / np.maximum(1, n - able[rows, agent])
+        p = np.where(able, rest[:, None], 0.0)
+        p[rows, agent] = mine
+    drawn = p[rows, agent]
+    _check(sheet, column, drawn, (drawn > 0.0) & (drawn <= 1.0), "is {}", "write the probability it was chosen with")
+    _check(sheet, column, p.min(axis=1), p.min(axis=1) >= 0.0, "is {}", "write probabilities")
+    even = np.where(able, 1.0 / n[:, None], 0.0)
+    return np.where(np.isnan(drawn)[:, None], even if assume_uniform else np.nan, p)
 
 
-def _numbers(name: str, column: Any) -> Floats:
-    """An array of numbers, NaN for missing cells."""
-    cells = column.to_pylist() if hasattr(column, "to_pylist") else column
-    try:
-        return np.asarray(cells, dtype=float)
-    except (TypeError, ValueError):
-        cells = list(cells)
-    try:
-        return np.array(cells, dtype=float)  # a column of lists
-    except (TypeError, ValueError):
-        return np.array([_number(f"{name}, row {row}", cell) for row, cell in enumerate(cells)])
-
-
-def _number(place: str, cell: Any) -> float:
-    if str(cell).strip().lower() in MISSING:
-        return math.nan
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        raise InvalidInputError(place, f"is {str(cell)[:40]!r}", "write a number") from None
-
-
-def _check(name: str, values: Floats, right: Bools, remedy: str) -> None:
+def _check(sheet: Sheet, column: str, values: Floats, right: Bools, problem: str, remedy: str) -> None:
     """Raise an error that names the first row with a number that is neither right nor missing."""
-    wrong = ~right & ~np.isnan(values)
-    if wrong.any():
-        at = tuple(int(each) for each in np.argwhere(wrong)[0])
-        raise InvalidInputError(f"{name}, row {at[0]}", f"is {values[at]:g}", remedy)
+    wrong = np.flatnonzero(~right & ~np.isnan(values))
+    if len(wrong):
+        shown = f"{values[wrong[0]]:g}"
+        raise InvalidInputError(sheet.place(column, int(wrong[0])), problem.format(shown), remedy)

@@ -18,7 +18,8 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Estimate, LogSample, Refusal, estimates, quantile, wilson
 from bot_orch.evaluation.rounds import LoggedRounds, collect
 from bot_orch.evaluation.shadow import PATHS, paths_of, shadow
-from bot_orch.evaluation.tables import DecisionTable, read_table
+from bot_orch.evaluation.sheet import sheet_of_frame
+from bot_orch.evaluation.tables import DecisionTable, read_decisions
 from bot_orch.log.log import Log
 from bot_orch.log.stores.open import open_whole
 from bot_orch.policies.base import Policy
@@ -194,7 +195,7 @@ def _decisions(
     if isinstance(data, Log):
         return collect(data)
     if not isinstance(data, str | Path):
-        return read_table(data, agents, reward_range)
+        return read_decisions(sheet_of_frame(data, "table"), agents or (), reward_range)
     log = open_whole(data)
     try:
         return collect(log)

@@ -15,8 +15,7 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import Censored
 from bot_orch.evaluation import evaluate
 from bot_orch.evaluation.export import decision_rows, export
-from bot_orch.evaluation.importing.reading import ImportOptions
-from bot_orch.evaluation.importing.writing import import_log
+from bot_orch.evaluation.importing import import_log
 from bot_orch.evaluation.rounds import collect
 from bot_orch.log import (
     Configured,
@@ -35,7 +34,7 @@ from bot_orch.log import (
 def imported(path, source, text, **options):
     path.write_text(text)
     log = MemoryLog()
-    return log, import_log(path, source, log, options=ImportOptions(**options))
+    return log, import_log(path, source, log, **options)
 
 
 def own_log(n=300):
@@ -117,8 +116,8 @@ def test_columns_are_mapped_and_unknown_ones_named(tmp_path, capsys):
     assert "not read: colour" in said
     log = open_log(out)
     rounds = collect(log)
-    assert rounds.agents == ("small", "large")
-    assert rounds.propensities().tolist() == [[0.25, 0.75], [0.25, 0.75]]
+    assert rounds.agents == ("large", "small")
+    assert rounds.propensities().tolist() == [[0.75, 0.25], [0.75, 0.25]]
     assert [event.seen() for event in rounds.made] == [(3.0,), (5.0,)]
     assert list(rounds.rewards.values()) == [1.0, 0.0]
     assert [row.time_us for row in log.read()][:3] == [1767225599999999, 1767225600000000, 1767225600000001]
@@ -152,7 +151,9 @@ def test_without_propensities_only_the_logged_means_are_given(tmp_path, capsys):
     assert main(["evaluate", str(out), "--policy", "auto", "--lambda", "0", "1"]) == 1
     assert main(["evaluate", str(out), "--policy", "logged"]) == 0
     said = capsys.readouterr().out
-    assert "all  0.2500" in said and "a    0.5000" in said and "b    0.0000  [0.0000, 0.0370]" in said and "note:" in said
+    assert (
+        "all  0.2500" in said and "a    0.5000" in said and "b    0.0000  [0.0000, 0.0370]" in said and "note:" in said
+    )
     assert main(["export", str(out), str(tmp_path / "again.jsonl")]) == 0
     assert json.loads((tmp_path / "again.jsonl").read_text().splitlines()[0])["propensity"] is None
     drawn = tmp_path / "drawn.sqlite"
@@ -165,7 +166,7 @@ def test_names_that_an_export_quotes_come_back(tmp_path):
     log, _ = imported(tmp_path / "x.csv", "csv", "agent,reward\n@cf/meta,1\n-b,0\n")
     export(log, tmp_path / "out.csv")
     assert "'@cf/meta" in (tmp_path / "out.csv").read_text()
-    assert import_log(tmp_path / "out.csv", "csv", MemoryLog()).agents == ("@cf/meta", "-b")
+    assert import_log(tmp_path / "out.csv", "csv", MemoryLog()).agents == ("-b", "@cf/meta")
 
 
 def test_a_log_that_always_chose_one_agent_supports_no_other(tmp_path, capsys):
@@ -199,36 +200,40 @@ def test_vowpal_wabbit_dsjson(tmp_path):
         "VWState": {},
     }
     log, found = imported(
-        tmp_path / "x.json", "dsjson", json.dumps(record) + "\n" + '{"EventId":"d"}\n', range_=(-1.0, 0.0)
+        tmp_path / "x.json", "dsjson", json.dumps(record) + "\n" + '{"EventId":"d"}\n', reward_range=(-1.0, 0.0)
     )
     rounds = collect(log)
     assert (rounds.made[0].agent, rounds.rewards, rounds.made[0].seen()) == ("2", {"e1": 1.0}, (3.0, 1.0))
-    assert rounds.propensities().tolist() == [[0.8, 0.2]] and found.ignored == ("VWState",)
+    assert rounds.propensities().tolist() == [[0.2, 0.8]] and found.ignored == ("VWState",)
 
 
 @pytest.mark.parametrize(
     ("source", "text", "named"),
     [
-        ("csv", "model,reward\na,1\n", "row 1: agent: no such column; columns found: model, reward"),
-        ("csv", "agent,reward\na,good\n", "row 2: reward: is 'good'; write a number"),
-        ("csv", "agent,reward\na,7\n", "row 2: reward: is 7, outside of 0 to 1; pass --range"),
+        ("csv", "model,reward\na,1\n", "column 'agent': no such column; columns found: model, reward"),
+        ("csv", "agent,reward\na,good\n", "column 'reward', row 2: is 'good', not a number; write a number"),
+        ("csv", "agent,reward\na,7\n", "column 'reward', row 2: is 7, outside of 0 to 1; pass .* --range"),
         ("csv", "agent,reward\na,1,2\n", "row 2: has 3 fields, the header has 2"),
-        ("csv", "agent,reward,propensity\na,1,1.5\n", r"row 2: propensity: is '1.5'; write a number in \[0, 1\]"),
-        ("csv", "agent,propensity\na,0\n", "row 2: propensity: of 'a' is 0"),
-        ("csv", "agent,propensity_a,propensity_b\na,0.5,0.2\n", "row 2: propensities: add up to 0.7000"),
-        ("csv", "agent,decision_id\na,x\nb,x\n", "row 3: id: 'x' is that of row 2"),
+        ("csv", "agent,reward,propensity\na,1,1.5\n", "column 'propensity', row 2: is 1.5; write the probability"),
+        ("csv", "agent,propensity\na,0\n", "column 'propensity', row 2: is 0; write the probability"),
+        ("csv", "agent,propensity_a,propensity_b\na,0.5,0.2\n", "column 'propensities', row 2: add up to 0.7;"),
+        ("csv", "agent,decision_id\na,x\nb,x\n", "column 'decision_id', row 3: 'x' is that of row 2"),
         ("csv", "agent,agent\na,b\n", "column 'agent': occurs twice"),
-        ("csv", 'agent,features\na,[1]\na,"[1,2]"\n', "row 3: features: 2 numbers, 1 in the row before"),
-        ("csv", "agent,time\na,yesterday\n", "row 2: time: is 'yesterday'; write seconds since 1970"),
-        ("csv", "agent,completed\na,maybe\n", "row 2: completed: is 'maybe'; write true or false"),
+        ("csv", 'agent,features\na,[1]\na,"[1,2]"\n', "column 'features', row 3: 2 numbers, 1 in the rows before"),
+        ("csv", "agent,time\na,yesterday\n", "column 'time', row 2: is 'yesterday'; write seconds since 1970"),
+        ("csv", "agent,completed\na,maybe\n", "column 'completed', row 2: is 'maybe'; write true or false"),
         ("csv", "agent,reward\n", "has a header and no rows"),
         ("csv", "", "is empty"),
-        ("jsonl", '{"agent": "a"}\nnonsense\n', "row 2: line: is not JSON"),
-        ("jsonl", '{"reward": 1}\n', "row 1: agent: is missing"),
-        ("jsonl", '{"agent": "a", "reward": NaN}\n', "row 1: line: is not JSON"),
-        ("jsonl", "[1]", "row 1: line: is 1; write one object"),
-        ("dsjson", '{"_label_cost": 0, "a": [1], "p": []}\n', "row 1: a, p: are no two lists"),
-        ("dsjson", '{"_label_cost": 7, "a": [1], "p": [1]}\n', "row 1: _label_cost: is 7, outside of 0 to 1; pass"),
+        ("jsonl", '{"agent": "a"}\nnonsense\n', "row 2: is not JSON"),
+        ("jsonl", '{"reward": 1}\n', "column 'agent': no such column; columns found: reward"),
+        ("jsonl", '{"agent": "a", "reward": NaN}\n', "row 1: is not JSON"),
+        ("jsonl", "[1]", "row 1: is '1'; write one object"),
+        ("dsjson", '{"_label_cost": 0, "a": [1], "p": []}\n', "column 'a, p', row 1: are no two lists"),
+        (
+            "dsjson",
+            '{"_label_cost": 7, "a": [1], "p": [1]}\n',
+            "column '_label_cost', row 1: is 7, outside of 0 to 1; pass",
+        ),
     ],
 )
 def test_errors_name_file_row_column_and_remedy(tmp_path, capsys, source, text, named):
