@@ -131,5 +131,5 @@ def _line(name: str, value: float, interval: Estimate | LoggedMean, rest: str) -
     """A value and its interval, with two significant digits of the interval's width, and four at least."""
     width = interval.high - interval.low
     places = max(4, 1 - math.floor(math.log10(width))) if width > 0.0 else 4
-    low, high = (f"{each + 0.0:.{places}f}" for each in (interval.low, interval.high))
-    return f"{name}{value:>{places + 4}.{places}f}  [{low}, {high}]  {rest}"
+    value, low, high = (round(each, places) + 0.0 for each in (value, interval.low, interval.high))
+    return f"{name}{value:>{places + 4}.{places}f}  [{low:.{places}f}, {high:.{places}f}]  {rest}"

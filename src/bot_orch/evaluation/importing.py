@@ -100,7 +100,10 @@ def import_log(
         raise InvalidInputError(sheet.place("agent"), problem, "name the column of the agents: --map agent=COLUMN")
     log.append(list(_rows(sheet, table, done)))
     log.commit()
-    p, unread = table.decisions.propensities, [name for name in sheet.columns if not _is_read(name, table.agents)]
+    p, unread = (
+        table.decisions.propensities,
+        [name for name in sheet.columns if not _is_read(name, sheet, table.agents)],
+    )
     known = int(np.isfinite(p).all(axis=1).sum())
     scored = len(p) - table.missing
     return ImportSummary(len(p), table.agents, scored, propensities=known, ignored=(*ignored, *unread))
@@ -115,9 +118,10 @@ def _by_our_names(sheet: Sheet, columns: Mapping[str, str]) -> Sheet:
     return sheet.renamed({**also, **columns})
 
 
-def _is_read(name: str, agents: tuple[str, ...]) -> bool:
-    agent = name.removeprefix("propensity_")
-    return name in (*TABLE_COLUMNS, *_KNOWN) or name.startswith("feature_") or (agent != name and agent in agents)
+def _is_read(name: str, sheet: Sheet, agents: tuple[str, ...]) -> bool:
+    if name.startswith("propensity_"):
+        return "propensity" not in sheet.theirs and name.removeprefix("propensity_") in agents
+    return name in (*TABLE_COLUMNS, *_KNOWN) or name.startswith("feature_")
 
 
 def _optional(sheet: Sheet, column: str, kind: Any = "number") -> Floats:

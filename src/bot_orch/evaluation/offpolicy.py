@@ -188,10 +188,16 @@ def wilson(
     '0.0000 0.0298'
     """
     least, most = reward_range
-    spread, share = most - least, n / (n + z * z)
-    middle = share * value + (1.0 - share) * (least + most) / 2.0
-    half = z * share * math.hypot(error, z * spread / (2.0 * n))
-    return max(middle - half, min(least, value)), min(middle + half, max(most, value))
+    # Many successes of little weight vary less than n rewards of 0 and 1: pulled to the middle by n alone, the interval
+    # would begin too close to the value. So it also holds that of as many rewards as have this variance.
+    implied = (value - least) * (most - value) / error**2 if error > 0.0 else n
+    low, high = value, value
+    for size in (n, max(n, implied)):
+        share = size / (size + z * z)
+        middle = share * value + (1.0 - share) * (least + most) / 2.0
+        half = z * share * math.hypot(error, z * (most - least) / (2.0 * size))
+        low, high = min(low, max(middle - half, least)), max(high, min(middle + half, most))
+    return low, high
 
 
 def support(logged: LogSample, target: Floats) -> Support:

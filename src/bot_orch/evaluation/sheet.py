@@ -43,19 +43,13 @@ class Sheet:
         return where if row is None else f"{where}, row {row + self.first_row}"
 
     def renamed(self, names: Mapping[str, str]) -> Sheet:
-        """The table with columns under our names: ``{ours: theirs}``. These are read as nothing else.
-
-        Where the column of the propensity is told, columns ``propensity_NAME`` are not taken for it.
-        """
+        """The table with columns under our names, ``{ours: theirs}``; these are read as nothing else."""
         for theirs in names.values():
             if theirs not in self.columns:
                 found = ", ".join(list(self.columns)[:20])
                 raise InvalidInputError(f"{self.name}: column {theirs!r}", "no such column", f"columns found: {found}")
         mapped = {ours: self.columns[theirs] for ours, theirs in names.items()}
-        told = {"propensities", *names.values()} if "propensity" in names else set(names.values())
-        rest = {name: cells for name, cells in self.columns.items() if name not in told and name not in mapped}
-        if "propensity" in names:
-            rest = {name: cells for name, cells in rest.items() if not name.startswith("propensity_")}
+        rest = {name: cells for name, cells in self.columns.items() if name not in (*names, *names.values())}
         return replace(self, columns=mapped | rest, theirs={**self.theirs, **names})
 
 

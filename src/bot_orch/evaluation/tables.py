@@ -132,6 +132,8 @@ def read_decisions(
         raise InvalidInputError("--range", f"is {low:g} {high:g}", "pass the lowest and the highest reward")
     chosen = _chosen(sheet)
     blocks = {kind: _block(sheet, kind, prefix, chosen) for kind, prefix in _PER_AGENT.items()}
+    if "propensity" in sheet.theirs:  # told which one it is
+        blocks["propensities"] = None
     allowed = [_allowed(cell) for cell in sheet.columns.get("eligible", ())]
     named = [*allowed, *(block for block in blocks.values() if isinstance(block, dict))]
     names = _agents(agents, chosen, (name for each in named for name in each))
@@ -141,10 +143,11 @@ def read_decisions(
     if allowed:
         able = np.array([[not each or name in each for name in names] for each in allowed])
     able[np.arange(len(agent)), agent] = True
-    q, p = (_per_agent(sheet, kind, blocks[kind], names) for kind in ("expected", "propensities"))
-    p = _propensities(sheet, p, agent, able, assume_uniform=assume_uniform)
+    q, told = (_per_agent(sheet, kind, blocks[kind], names) for kind in ("expected", "propensities"))
+    able &= told is None or told != 0.0  # the propensity of one agent does not tell that another had none
+    p = _propensities(sheet, told, agent, able, assume_uniform=assume_uniform)
     logged = LogSample(agent, _rewards(sheet, low, high), p, features=_features(sheet), expected=q)
-    return DecisionTable(names, logged, able & ~(p == 0.0), reward_range=reward_range)
+    return DecisionTable(names, logged, able, reward_range=reward_range)
 
 
 def _chosen(sheet: Sheet) -> list[str]:

@@ -284,7 +284,7 @@ def _shares(agents: tuple[str, ...], shape: tuple[int, ...], policy: Target) -> 
     if isinstance(policy, Mapping):
         for name in policy:
             if name not in agents:
-                raise InvalidInputError("target", f"agent {name!r} is not in the log", f"choose from {agents}")
+                raise InvalidInputError("policy", f"agent {name!r} does not occur", f"choose from {', '.join(agents)}")
         policy = [policy.get(name, 0.0) for name in agents]
     try:
         found = np.asarray(policy, dtype=float)

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -327,3 +328,86 @@ def test_the_recipe_of_the_page_makes_a_table(tmp_path, monkeypatch):
     one, two = decision_rows(log)
     assert (one["decision_id"], one["agent"], one["reward"], one["cost_usd"]) == ("r1", "large", 0.75, 0.02)
     assert (two["completed"], two["reward"]) == (False, 0.0)
+
+
+def mapped(tmp_path, capsys, text, *words, suffix="csv"):
+    """What the command says, and the log's rounds."""
+    (tmp_path / f"x.{suffix}").write_text(text)
+    (tmp_path / "x.sqlite").unlink(missing_ok=True)
+    status = main(["import", str(tmp_path / f"x.{suffix}"), "--out", str(tmp_path / "x.sqlite"), "--map", *words])
+    said = capsys.readouterr()
+    if status:
+        return said.err, None
+    log = open_log(tmp_path / "x.sqlite")
+    rounds = collect(log)
+    log.close()
+    return said.out, rounds
+
+
+OBD = "item_id,click,propensity_score,propensity_model,x1,cost\na,1,0.25,9,3,7\nb,0,0.75,9,5,7\n"
+
+
+def test_a_column_that_is_mapped_is_read_as_that_and_nothing_else(tmp_path, capsys):
+    names = ("agent=item_id", "reward=click", "propensity=propensity_score")
+    said, rounds = mapped(tmp_path, capsys, OBD, *names, "feature_x1=x1", "kind=cost")
+    assert "2 with a reward, 2 with a propensity" in said and "not read: propensity_model" in said
+    assert rounds.agents == ("a", "b") and rounds.propensities().tolist() == [[0.25, 0.75], [0.25, 0.75]]
+    assert [event.seen() for event in rounds.made] == [(3.0,), (5.0,)]
+    assert [event.task.kind for event in rounds.made] == ["7", "7"] and rounds.usd == {}, "not taken for dollars too"
+
+
+def test_a_column_whose_name_only_begins_as_a_propensity_does_is_not_guessed(tmp_path, capsys):
+    said, rounds = mapped(tmp_path, capsys, OBD, "agent=item_id", "reward=click")
+    assert "0 with a propensity" in said and "not read: propensity_score, propensity_model, x1" in said
+    assert rounds.agents == ("a", "b")
+
+
+def test_propensities_of_every_agent_are_mapped_by_name(tmp_path, capsys):
+    text = "model,good,pa,pb,feature_y\na,1,0.25,0.75,2\nb,0,0.5,0.5,4\n"
+    words = ("agent=model", "reward=good", "propensity_a=pa", "propensity_b=pb", "feature_x=good")
+    _, rounds = mapped(tmp_path, capsys, text, *words)
+    assert rounds.propensities().tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    assert [event.seen() for event in rounds.made] == [(1.0, 2.0), (0.0, 4.0)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_mapped_column_that_is_not_there_is_an_error(tmp_path, capsys, suffix):
+    text = "agent,thumbs\na,1\n" if suffix == "csv" else '{"agent": "a", "thumbs": 1}\n'
+    said, rounds = mapped(tmp_path, capsys, text, "reward=thumb", suffix=suffix)
+    assert rounds is None and f"x.{suffix}: column 'thumb': no such column; columns found: agent, thumbs" in said
+
+
+def test_map_may_be_repeated_and_names_a_column_once(tmp_path, capsys):
+    _, rounds = mapped(tmp_path, capsys, "m,r\na,1\n", "agent=m", "--map", "reward=r")
+    assert list(rounds.rewards.values()) == [1.0]
+    said, _ = mapped(tmp_path, capsys, "m,r\na,1\n", "agent=m", "agent=r")
+    assert "--map: names 'agent' twice" in said
+    said, _ = mapped(tmp_path, capsys, "m,r\na,1\n", "feature_=r")
+    assert "--map: holds 'feature_=r'; write OURS=THEIRS" in said and "feature_NAME" in said
+
+
+def test_a_missing_extra_is_one_line_with_the_remedy(tmp_path, capsys, monkeypatch):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["import", str(tmp_path / "x.parquet"), "--out", str(tmp_path / "x.sqlite")]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1 and "Parquet needs an optional dependency; pip install" in said
+    assert "parquet]" in said and not (tmp_path / "x.sqlite").exists()
+
+
+def test_times_in_nanoseconds_need_no_pandas(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    times = arrow.array([1577836800000001999, 1577836800000000001], arrow.timestamp("ns", tz="UTC"))
+    parquet.write_table(arrow.table({"agent": ["a", "b"], "reward": [1.0, 0.0], "time": times}), tmp_path / "x.parquet")
+    log = MemoryLog()
+    import_log(tmp_path / "x.parquet", "parquet", log)
+    assert [made.agent for made in collect(log).made] == ["b", "a"]
+    assert [row.time_us for row in log.read()][1] == 1577836800000000
+
+
+def test_the_propensity_of_one_agent_does_not_exclude_the_others(tmp_path):
+    """An agent that was always chosen says nothing of another one: no even choice stands for it."""
+    text = "agent,reward,propensity\n" + "a,1,1\n" * 99 + "b,0,1\n"
+    log, _ = imported(tmp_path / "x.csv", "csv", text)
+    assert evaluate(log, "agent:b").reason == "uncovered"

@@ -131,7 +131,7 @@ def test_a_log_is_evaluated(scribe):
     for target in ("uniform", "ucb1", "bot"):
         found = evaluate(scribe.log, target, min_effective=10)
         assert found.missing == 40 and found.decisions == 360 and len(found.estimates) == 4
-    with pytest.raises(InvalidInputError, match="not in the log"):
+    with pytest.raises(InvalidInputError, match="does not occur"):
         evaluate(scribe.log, "agent:zed")
     refused = evaluate(scribe.log, "uniform", max_missing=0.05)
     assert isinstance(refused, Refusal) and refused.reason == "no_rewards"
