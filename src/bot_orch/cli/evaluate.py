@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("confidence", "min_effective", "max_missing", "audited", "paths")
 DESCRIPTION = """\
-Off-policy evaluation: estimate the mean reward of other policies from a log, by IPS, SNIPS, DM and DR with confidence
+Off-policy evaluation: estimate the mean reward of other policies from a log, by IPS, SNIPS and DR with confidence
 intervals. If the log has too little support, the estimate is refused with the reason, and the exit status is 1.
 
 A policy learns from the first outcome of a decision, as in production, and is scored with the last reward, so revised

@@ -1,11 +1,10 @@
 """Off-policy evaluation: estimate the reward of another policy from decisions with known propensities.
 
-Four estimators of the value of a target policy pi from decisions drawn with propensities p [1]_:
+Three estimators of the value of a target policy pi from decisions drawn with propensities p [1]_:
 
 - IPS, the mean of ``w * r`` with ``w = pi(a) / p(a)``: unbiased, noisy;
 - SNIPS, the same divided by the mean of ``w``: a little biased, much less noisy;
-- DM, the mean of ``sum_a pi(a) q(a)`` under a reward model q: quiet, as good as the model;
-- DR, ``sum_a pi(a) q(a) + w * (r - q(a))``: unbiased, and quiet where the model is good.
+- DR, the mean of ``sum_a pi(a) q(a) + w * (r - q(a))`` with a reward model q: unbiased, quiet where q is good.
 
 q is a ridge regression on the features per agent (without features: the agent's mean). DR fits it out of fold, so that
 no row is judged by a model that has seen it.
@@ -115,15 +114,6 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference of two values, with a confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class Support:
     """How well the log covers the target policy; ``rare_n`` is the effective size for rewards that were not seen."""
 
@@ -141,7 +131,7 @@ def estimates(
     min_effective: float = 50.0,
     reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> tuple[Estimate, ...] | Refusal:
-    """IPS, SNIPS, DM and DR of a target policy, or why there are none.
+    """IPS, SNIPS and DR of a target policy, or why there are none.
 
     Parameters
     ----------
@@ -164,8 +154,7 @@ def estimates(
     methods: dict[str, Callable[[Floats], tuple[float, float]]] = {
         "IPS": lambda pi: _mean(_weights(logged, pi) * logged.reward),
         "SNIPS": lambda pi: _self_normalised(_weights(logged, pi), logged.reward),
-        "DM": lambda pi: _direct(logged, pi),
-        "DR": lambda pi: _mean(_doubly_robust(logged, pi, q)),
+        "DR": lambda pi: _mean(doubly_robust(logged, pi, q)),
     }
 
     def estimate(name: str) -> Estimate:
@@ -282,51 +271,27 @@ def _design(features: Floats) -> Floats:
     return np.column_stack([np.ones(len(features)), np.where(varies, centred / np.where(varies, spread, 1.0), 0.0)])
 
 
-def _fit(x: Floats, r: Floats, pooled: float) -> tuple[Floats, Floats, float]:
-    """Ridge around the pooled mean: coefficients, their covariance per unit of noise, the noise variance."""
-    penalty = _RIDGE * np.eye(x.shape[1])
-    inverse = np.linalg.inv(x.T @ x + penalty)
-    prior = np.zeros(x.shape[1])
-    prior[0] = pooled
-    beta = prior + inverse @ (x.T @ (r - x @ prior))
-    degrees = max(1, len(r) - x.shape[1])
-    noise = float(((r - x @ beta) ** 2).sum() / degrees) if len(r) else 0.25
-    return beta, inverse @ (x.T @ x) @ inverse, noise
-
-
-def _models(logged: LogSample, train: Floats) -> list[tuple[Floats, Floats, float]]:
-    x, m = _design(logged.features), logged.propensities.shape[1]
-    pooled = float(logged.reward[train.astype(bool)].mean())
-    chosen = [(logged.agent == agent) & train.astype(bool) for agent in range(m)]
-    return [_fit(x[rows], logged.reward[rows], pooled) for rows in chosen]
-
-
-def _direct(logged: LogSample, target: Floats) -> tuple[float, float]:
-    if logged.expected is not None:
-        return _mean((target * logged.expected).sum(axis=1))
-    models = _models(logged, np.ones(len(logged)))
-    x = _design(logged.features)
-    per_row = sum(target[:, a] * (x @ beta) for a, (beta, _, _) in enumerate(models))
-    variance = float(np.var(per_row, ddof=1)) / len(logged)
-    for a, (_, covariance, noise) in enumerate(models):
-        mean = (target[:, a, None] * x).mean(axis=0)
-        variance += float(mean @ covariance @ mean) * noise
-    return float(np.mean(per_row)), math.sqrt(variance)
-
-
 def out_of_fold(logged: LogSample) -> Floats:
     """q(a) of every row, (n, M), by models that have not seen the row."""
-    n, m = logged.propensities.shape
-    x, q = _design(logged.features), np.zeros((n, m))
-    fold = np.arange(n) % _FOLDS
+    x, q = _design(logged.features), np.zeros(logged.propensities.shape)
+    fold = np.arange(len(logged)) % _FOLDS
     for k in range(_FOLDS):
-        models = _models(logged, (fold != k).astype(float))
-        for a, (beta, _, _) in enumerate(models):
-            q[fold == k, a] = x[fold == k] @ beta
+        pooled = float(logged.reward[fold != k].mean())
+        for agent in range(q.shape[1]):
+            mine = (fold != k) & (logged.agent == agent)
+            q[fold == k, agent] = x[fold == k] @ _ridge(x[mine], logged.reward[mine], pooled)
     return q
 
 
-def _doubly_robust(logged: LogSample, target: Floats, q: Floats) -> Floats:
+def _ridge(x: Floats, r: Floats, pooled: float) -> Floats:
+    """Coefficients of a ridge regression around the pooled mean."""
+    prior = np.zeros(x.shape[1])
+    prior[0] = pooled
+    found: Floats = prior + np.linalg.solve(x.T @ x + _RIDGE * np.eye(x.shape[1]), x.T @ (r - x @ prior))
+    return found
+
+
+def doubly_robust(logged: LogSample, target: Floats, q: Floats) -> Floats:
     """Doubly robust value of every row, (n,)."""
     residual = logged.reward - q[np.arange(len(logged)), logged.agent]
     rows: Floats = (target * q).sum(axis=1) + _weights(logged, target) * residual

@@ -19,7 +19,7 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.offpolicy import Difference, LogSample, Support, out_of_fold, quantile, support
+from bot_orch.evaluation.offpolicy import LogSample, Support, doubly_robust, out_of_fold, quantile, support
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.numerics.hull import upper_hull
 
@@ -30,6 +30,15 @@ _MOST_UNCOVERED = 0.5
 _LEAST_DIFFERENT = 20  # known differences that an interval needs
 _FLOORS = (0.1, 0.3)  # that are recommended
 _NEWEST = 100  # requests that say how often an agent is drawn now
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference of two values, with a confidence interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +215,11 @@ def _agent_means(requests: ServedRequests, measure: str) -> Floats:
     if not known.any():
         return found
     logged = replace(requests.logged.rows(known), reward=values[known])
-    q, p = out_of_fold(logged), logged.propensities
-    for agent in range(len(found)):
-        mine, able = logged.agent == agent, p[:, agent] > 0.0
-        if (mine & able).any():
-            rows = q[:, agent] + np.where(mine, (logged.reward - q[:, agent]) / np.where(able, p[:, agent], 1.0), 0.0)
-            found[agent] = rows[able].mean()
+    q = out_of_fold(logged)
+    for agent, always in enumerate(np.eye(len(found))):
+        able = logged.propensities[:, agent] > 0.0
+        if (able & (logged.agent == agent)).any():
+            found[agent] = doubly_robust(logged.rows(able), np.tile(always, (int(able.sum()), 1)), q[able]).mean()
     return found
 
 
@@ -232,10 +240,9 @@ def _difference(
     logged = replace(requests.logged.rows(rows), reward=first[rows])
     if support(logged, target[rows]).effective_n < least:
         return None
-    q, at = out_of_fold(logged), np.arange(int(rows.sum()))
-    w = target[rows][at, logged.agent] / logged.propensities[at, logged.agent]
-    other = (target[rows] * q).sum(axis=1) + w * (logged.reward - q[at, logged.agent])
-    return _mean_interval(served[rows] - other, confidence)
+    other = doubly_robust(logged, target[rows], out_of_fold(logged))
+    gap = served[rows] - other
+    return _interval(float(gap.mean()), float(gap.std(ddof=1)) / math.sqrt(len(gap)), confidence)
 
 
 def _modelled_dollars(requests: ServedRequests, target: Floats, confidence: float) -> tuple[Difference | None, int]:
@@ -278,13 +285,12 @@ def _mixed_interval(gap: Floats, different: int, n: int, confidence: float) -> D
     """Mean over ``n`` requests of which ``different`` may differ, and ``gap`` is known of some of these."""
     share, mean = different / n, float(gap.mean()) if len(gap) else 0.0
     spread = float(gap.var(ddof=1)) / len(gap) if len(gap) > 1 else 0.0
-    half = quantile(confidence) * math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / n)
-    return Difference(share * mean, share * mean - half, share * mean + half)
+    return _interval(share * mean, math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / n), confidence)
 
 
-def _mean_interval(gap: Floats, confidence: float) -> Difference:
-    mean, half = float(gap.mean()), quantile(confidence) * float(gap.std(ddof=1)) / math.sqrt(len(gap))
-    return Difference(mean, mean - half, mean + half)
+def _interval(value: float, error: float, confidence: float) -> Difference:
+    half = quantile(confidence) * error
+    return Difference(value, value - half, value + half)
 
 
 def _shares(agents: tuple[str, ...], target: Floats | str) -> Floats:

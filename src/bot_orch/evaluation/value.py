@@ -123,14 +123,14 @@ def evaluate(
     Returns
     -------
     Evaluation | Refusal
-        IPS, SNIPS, DM and DR with intervals, or why these decisions do not tell.
+        IPS, SNIPS and DR with intervals, or why these decisions do not tell.
 
     Examples
     --------
     >>> table = {"agent": ["a", "b"] * 100, "reward": [1.0, 0.0] * 100, "propensity": [0.5, 0.5] * 100}
     >>> found = evaluate(table, "agent:a")
     >>> [(each.method, round(each.value, 3)) for each in found.estimates]
-    [('IPS', 1.0), ('SNIPS', 1.0), ('DM', 0.995), ('DR', 1.0)]
+    [('IPS', 1.0), ('SNIPS', 1.0), ('DR', 1.0)]
     >>> print(evaluate(table, "agent:a", min_effective=1000))
     200 decisions are worth 100.0 for this target, not 1000; collect more decisions (about 2,000), or serve with a ...
     """

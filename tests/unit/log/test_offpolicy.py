@@ -37,7 +37,7 @@ def world(seed, n=600, m=3):
 
 
 def coverage(runs, level, distort=lambda logged: logged):
-    hits = dict.fromkeys(("IPS", "SNIPS", "DM", "DR"), 0)
+    hits = dict.fromkeys(("IPS", "SNIPS", "DR"), 0)
     for seed in range(runs):
         logged, target, truth = world(seed)
         for estimate in estimates(distort(logged), target, confidence=level):
@@ -130,7 +130,7 @@ def test_a_log_is_evaluated(scribe):
     assert best["DR"].low > worst["DR"].value and best["DR"].low < 0.8 < best["DR"].high
     for target in ("uniform", "ucb1", "bot"):
         found = evaluate(scribe.log, target, min_effective=10)
-        assert found.missing == 40 and found.decisions == 360 and len(found.estimates) == 4
+        assert found.missing == 40 and found.decisions == 360 and len(found.estimates) == 3
     with pytest.raises(InvalidInputError, match="does not occur"):
         evaluate(scribe.log, "agent:zed")
     refused = evaluate(scribe.log, "uniform", max_missing=0.05)

@@ -27,7 +27,7 @@ from bot_orch.transport import Labels, ZeroOneLabels
 
 def value(log, lambda_, **settings):
     """The doubly robust estimate for ``bot``."""
-    return evaluate(log, "bot", lambda_=lambda_, paths=2, **settings).estimates[3]
+    return evaluate(log, "bot", lambda_=lambda_, paths=2, **settings).estimates[2]
 
 
 @pytest.mark.parametrize(("policy", "least"), [("random", 0.0), ("bot", 0.1)])
@@ -54,8 +54,8 @@ def test_values_agree_with_what_live_routers_earn():
 def test_audits_of_a_part_are_enough_if_only_they_are_scored():
     log = write_log(World(4), 1500, audit=0.25)
     found = evaluate(log, "agent:cheat", audited=True)
-    assert found.estimates[3].high < 0.3 and 300 < found.decisions < 450
-    assert evaluate(log, "agent:cheat").estimates[3].low > 0.5  # three in four are scored by the gamed judge
+    assert found.estimates[2].high < 0.3 and 300 < found.decisions < 450
+    assert evaluate(log, "agent:cheat").estimates[2].low > 0.5  # three in four are scored by the gamed judge
     assert evaluate(write_log(World(4), 60, audit=0.0), "bot", audited=True).reason == "no_revised_rewards"
 
 
