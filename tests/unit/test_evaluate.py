@@ -244,3 +244,45 @@ def test_digits_are_those_that_the_interval_knows():
     assert _line("x", 0.5, LoggedMean("a", 9, 0.5, low=0.4, high=0.6), "9") == "x  0.5000  [0.4000, 0.6000]  9"
     small = LoggedMean("a", 9, 2.3e-5, low=1.1e-5, high=3.6e-5)
     assert _line("x", small.mean, small, "9") == "x  0.000023  [0.000011, 0.000036]  9"
+
+
+WRONG = {
+    "none": None,
+    "text": "text",
+    "negative": -1,
+    "nan": math.nan,
+    "infinite": math.inf,
+    "huge": 10**400,
+    "list": [],
+    "dict": {},
+    "object": object(),
+    "objects": [object(), object()],
+    "ragged": [[1.0], [1.0, 2.0]],
+    "bytes": b"xy",
+    "class": int,
+}
+SETTINGS = ("policy", "agents", "reward_range", "lambda_", "confidence", "min_effective", "max_missing", "paths")
+COLUMNS = ("agent", "reward", "propensity", "propensities", "features", "expected", "eligible", "feature_x")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("wrong", sorted(WRONG))
+def test_settings_of_wrong_types_give_errors_of_ours(name, wrong):
+    settings = {"policy": "uniform"} | {name: WRONG[wrong]}
+    try:
+        found = evaluate(drawn(100), **settings)
+    except InvalidInputError:
+        return
+    assert isinstance(found, Evaluation | Refusal)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("wrong", sorted(WRONG))
+def test_columns_of_wrong_types_give_errors_of_ours(name, wrong):
+    for column in (WRONG[wrong], [WRONG[wrong]] * 100, [*drawn(99)["agent"], WRONG[wrong]]):
+        try:
+            found = evaluate(drawn(100) | {name: column}, "agent:c")
+        except InvalidInputError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+        else:
+            assert isinstance(found, Evaluation | Refusal)

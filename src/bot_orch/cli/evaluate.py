@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     from bot_orch.evaluation.rounds import collect
     from bot_orch.log.stores.open import open_whole
 
-    _check(arguments)
+    if arguments.lambdas is not None and "logged" in arguments.policy:
+        raise InvalidInputError("--policy", "'logged' does not use lambda", "leave out --lambda")
     lambdas = [None] if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]
     log = open_whole(arguments.log, arguments.archive)
     try:
@@ -72,17 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{name}: refused; {found}" if isinstance(found, Refusal) else _evaluated(name, found))  # noqa: T201
         refused += isinstance(found, Refusal)
     return 1 if refused else 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    if not 0.0 <= arguments.max_missing <= 1.0:
-        raise InvalidInputError("--max-missing", f"is {arguments.max_missing}", "pass a share, 0 to 1")
-    if not arguments.min_effective >= 1.0:
-        raise InvalidInputError("--min-effective", f"is {arguments.min_effective}", "pass a number, 1 or more")
-    if arguments.lambdas is not None and "logged" in arguments.policy:
-        raise InvalidInputError("--policy", "'logged' does not use lambda", "leave out --lambda")
-    if arguments.paths < 1:
-        raise InvalidInputError("--paths", f"is {arguments.paths}", "pass a whole number, 1 or more")
 
 
 def _lambda(text: str) -> Lambda:

@@ -18,7 +18,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingFileError
 from bot_orch.evaluation.cells import is_missing, numbers_of
 from bot_orch.evaluation.sheet import Sheet, sheet_of_csv, sheet_of_parquet
-from bot_orch.evaluation.tables import DecisionTable, read_decisions, texts
+from bot_orch.evaluation.tables import DecisionTable, check_range, read_decisions, texts
 from bot_orch.log.log import Log, Row
 from bot_orch.types import Outcome, Task
 
@@ -83,7 +83,7 @@ def import_log(
         raise MissingFileError("FILE", f"{path} is no file", "pass the file to import")
     if log.last()[0]:
         raise InvalidInputError("--out", "holds events already", "name a new log")
-    ignored: tuple[str, ...] = ()
+    reward_range, ignored = check_range(reward_range), ()
     if source == "dsjson":
         sheet, ignored = _sheet_of_dsjson(path, agents, reward_range)
     else:

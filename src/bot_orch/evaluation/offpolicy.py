@@ -34,7 +34,7 @@ from typing import Literal
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
-from bot_orch.errors import InvalidInputError
+from bot_orch.checks import check_number
 
 Reason = Literal[
     "no_propensities",
@@ -229,9 +229,9 @@ def refusal(s: Support, n: int, min_effective: float) -> Refusal | None:
 
 def quantile(confidence: float) -> float:
     """Standard deviations on each side of a normal interval."""
-    if not 0.0 < confidence < 1.0:
-        raise InvalidInputError("confidence", f"is {confidence}", "pass a number between 0 and 1")
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
+    remedy = "pass a number between 0 and 1"
+    level = check_number("confidence", confidence, remedy, low=1e-9, high=1.0 - 1e-9)
+    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def _paths(target: Floats) -> Floats:

@@ -53,8 +53,6 @@ def paths_of(
     rounds: LoggedRounds, policy: Policy | str, lambda_: Lambda | None = None, *, paths: int = PATHS
 ) -> ShadowRun:
     """Several runs of a policy through the log, each of which learns from another sample of outcomes."""
-    if paths < 1:
-        raise InvalidInputError("paths", f"is {paths}", "pass a whole number, 1 or more")
     gone = [follow(rounds, shadow(rounds, policy, lambda_), path) for path in range(paths)]
     learned = round(sum(each.learned for each in gone) / paths)
     return ShadowRun(np.stack([each.propensities for each in gone]), learned)

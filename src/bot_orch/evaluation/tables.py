@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.checks import check_number
 from bot_orch.codec import decode_json
 from bot_orch.core.events import IMPORTED, DecisionMade, TaskRecord, stored_column
 from bot_orch.core.orchestrator import Orchestrator
@@ -127,9 +128,9 @@ def read_decisions(
     assume_uniform
         Rows without a propensity were drawn evenly.
     """
-    low, high = reward_range
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InvalidInputError("--range", f"is {low:g} {high:g}", "pass the lowest and the highest reward")
+    low, high = check_range(reward_range)
+    if isinstance(agents, str) or not isinstance(agents, Sequence):
+        raise InvalidInputError("agents", f"is {agents!r:.40}", "pass a list of names")
     chosen = _chosen(sheet)
     blocks = {kind: _block(sheet, kind, prefix, chosen) for kind, prefix in _PER_AGENT.items()}
     if "propensity" in sheet.theirs:  # told which one it is
@@ -148,6 +149,17 @@ def read_decisions(
     p = _propensities(sheet, told, agent, able, assume_uniform=assume_uniform)
     logged = LogSample(agent, _rewards(sheet, low, high), p, features=_features(sheet), expected=q)
     return DecisionTable(names, logged, able, reward_range=reward_range)
+
+
+def check_range(given: Any) -> tuple[float, float]:
+    """The least and the largest reward, or an error."""
+    remedy = "pass the lowest and the highest reward"
+    if not isinstance(given, Sequence) or len(given) != 2:
+        raise InvalidInputError("reward_range", f"is {given!r:.40}", remedy)
+    low, high = (check_number("reward_range", each, remedy, low=-math.inf) for each in given)
+    if not low < high:
+        raise InvalidInputError("reward_range", f"is {low:g} {high:g}", remedy)
+    return low, high
 
 
 def _chosen(sheet: Sheet) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats
+from bot_orch.checks import check_count, check_number
 from bot_orch.core.settings import Lambda
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Estimate, LogSample, Refusal, estimates, quantile, wilson
@@ -134,6 +135,9 @@ def evaluate(
     >>> print(evaluate(table, "agent:a", min_effective=1000))
     200 decisions are worth 100.0 for this target, not 1000; collect more decisions (about 2,000), or serve with a ...
     """
+    check_number("min_effective", min_effective, "pass a number, 1 or more", low=1.0)
+    check_number("max_missing", max_missing, "pass a share, 0 to 1", high=1.0)
+    check_count("paths", paths, "pass a whole number, 1 or more", low=1)
     scored = _scored(_decisions(data, agents, reward_range), max_missing=max_missing, audited=audited)
     if isinstance(scored, Refusal):
         return scored
@@ -219,8 +223,8 @@ def _scored(data: LoggedRounds | DecisionTable, *, max_missing: float, audited: 
         return Refusal("no_rewards", f"{data.missing} of {data.requests} decisions have no reward{left_out}", remedy)
     if unknown := int(np.isnan(logged.propensities).any(axis=1).sum()):
         remedy = (
-            "see the means of what was logged (--policy logged); if agents were drawn evenly, say so: "
-            "bot-orch import --assume-uniform, or a column propensity"
+            "add it (bot-orch import --assume-uniform if agents were drawn evenly), or see the means of what was logged "
+            "(--policy logged)"
         )
         problem = f"{unknown} of {len(logged)} decisions have no propensity, so no weight can be computed"
         return Refusal("no_propensities", problem, remedy)
@@ -288,7 +292,7 @@ def _shares(agents: tuple[str, ...], shape: tuple[int, ...], policy: Target) -> 
         policy = [policy.get(name, 0.0) for name in agents]
     try:
         found = np.asarray(policy, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.zeros(0)
     if found.shape not in (shape, shape[1:]):
         problem = f"is no array of shape {shape[1:]} or {shape}"

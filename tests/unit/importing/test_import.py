@@ -251,7 +251,7 @@ def test_options_are_checked(tmp_path, capsys):
     (tmp_path / "x.csv").write_text("agent\na\n")
     given = ["import", "--from", "csv", str(tmp_path / "x.csv"), "--out", str(tmp_path / "x.sqlite")]
     assert main([*given, "--map", "nothing"]) == 2 and "OURS=THEIRS" in capsys.readouterr().err
-    assert main([*given, "--range", "1", "0"]) == 2 and "--range" in capsys.readouterr().err
+    assert main([*given, "--range", "1", "0"]) == 2 and "reward_range: is 1 0" in capsys.readouterr().err
     assert main(["import", "x.txt", "--out", "y.sqlite"]) == 2 and "--from: is missing" in capsys.readouterr().err
     given[3] = str(tmp_path / "none.csv")
     assert main(given) == 2 and "is no file" in capsys.readouterr().err
