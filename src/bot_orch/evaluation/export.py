@@ -30,23 +30,8 @@ from bot_orch.files import write_atomically
 from bot_orch.log.log import Log
 
 COLUMNS = (
-    "decision_id",
-    "time_us",
-    "task_id",
-    "kind",
-    "agent",
-    "propensity",
-    "policy",
-    "lambda",
-    "by",
-    "session",
-    "reward",
-    "elapsed_s",
-    "completed",
-    "reason",
-    "cost_usd",
-    "feedbacks",
-    "revisions",
+    *("decision_id", "time_us", "task_id", "kind", "agent", "propensity", "policy", "lambda", "by", "session"),
+    *("reward", "elapsed_s", "completed", "reason", "cost_usd", "feedbacks", "revisions"),
 )
 
 

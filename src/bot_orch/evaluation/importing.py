@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Bools, Floats
 from bot_orch.codec import decode_json
 from bot_orch.core.events import IMPORTED, Configured, Event, FeedbackGiven, TaskRecord
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingFileError
-from bot_orch.evaluation.cells import is_missing, numbers_of
+from bot_orch.evaluation.cells import Kind, is_missing, numbers_of
 from bot_orch.evaluation.sheet import Sheet, sheet_of_csv, sheet_of_parquet
 from bot_orch.evaluation.tables import DecisionTable, check_range, read_decisions, texts
 from bot_orch.log.log import Log, Row
@@ -83,30 +83,31 @@ def import_log(
         raise MissingFileError("FILE", f"{path} is no file", "pass the file to import")
     if log.last()[0]:
         raise InvalidInputError("--out", "holds events already", "name a new log")
-    reward_range, ignored = check_range(reward_range), ()
-    if source == "dsjson":
-        sheet, ignored = _sheet_of_dsjson(path, agents, reward_range)
-    else:
-        sheet = {"csv": sheet_of_csv, "jsonl": _sheet_of_jsonl, "parquet": sheet_of_parquet}[source](path)
+    low, high = check_range(reward_range)
+    sheet, ignored = _sheet_of(path, source, agents, (low, high))
     sheet = _by_our_names(sheet, columns or {})
     done, rewards = _completed(sheet), _optional(sheet, "reward")
-    # a failure that was written as 0 is the least reward, whatever the range
-    sheet = replace(
-        sheet, columns={**sheet.columns, "reward": np.where(~done & (rewards == 0.0), reward_range[0], rewards)}
-    )
-    table = read_decisions(sheet, agents, reward_range, assume_uniform=assume_uniform)
+    least = np.where(~done & (rewards == 0.0), low, rewards)  # a failure is often written as 0, whatever the range
+    sheet = replace(sheet, columns={**sheet.columns, "reward": least})
+    table = read_decisions(sheet, agents, (low, high), assume_uniform=assume_uniform)
     if len(table.agents) > _MOST_AGENTS:
         problem = f"has {len(table.agents)} different values"
         raise InvalidInputError(sheet.place("agent"), problem, "name the column of the agents: --map agent=COLUMN")
     log.append(list(_rows(sheet, table, done)))
     log.commit()
-    p, unread = (
-        table.decisions.propensities,
-        [name for name in sheet.columns if not _is_read(name, sheet, table.agents)],
-    )
-    known = int(np.isfinite(p).all(axis=1).sum())
-    scored = len(p) - table.missing
-    return ImportSummary(len(p), table.agents, scored, propensities=known, ignored=(*ignored, *unread))
+    unread = [name for name in sheet.columns if not _is_read(name, sheet, table.agents)]
+    known = int(np.isfinite(table.decisions.propensities).all(axis=1).sum())
+    scored = table.requests - table.missing
+    return ImportSummary(table.requests, table.agents, scored, propensities=known, ignored=(*ignored, *unread))
+
+
+def _sheet_of(
+    path: Path, source: str, agents: Sequence[str], reward_range: tuple[float, float]
+) -> tuple[Sheet, tuple[str, ...]]:
+    """The cells of a file, and what is not read of it."""
+    if source == "dsjson":
+        return _sheet_of_dsjson(path, agents, reward_range)
+    return {"csv": sheet_of_csv, "jsonl": _sheet_of_jsonl, "parquet": sheet_of_parquet}[source](path), ()
 
 
 def _by_our_names(sheet: Sheet, columns: Mapping[str, str]) -> Sheet:
@@ -124,52 +125,46 @@ def _is_read(name: str, sheet: Sheet, agents: tuple[str, ...]) -> bool:
     return name in (*TABLE_COLUMNS, *_KNOWN) or name.startswith("feature_")
 
 
-def _optional(sheet: Sheet, column: str, kind: Any = "number") -> Floats:
+def _optional(sheet: Sheet, column: str, kind: Kind = "number") -> Floats:
     """Numbers, NaN where missing."""
     return numbers_of(sheet, column, kind) if column in sheet.columns else np.full(sheet.n_rows, np.nan)
 
 
-def _completed(sheet: Sheet) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _completed(sheet: Sheet) -> Bools:
     """Which decisions got an answer: told as such, or without a reason why not."""
     told, reasons = _optional(sheet, "completed", "flag"), np.array(texts(sheet, "reason"), dtype=str)
-    return np.where(np.isnan(told), reasons == "", told == 1.0)
+    found: Bools = np.where(np.isnan(told), reasons == "", told == 1.0)
+    return found
 
 
-def _rows(sheet: Sheet, table: DecisionTable, done: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[Row]:
-    """The rows of a log: settings, then decisions with their outcomes, in the order of their times if all have one."""
+def _rows(sheet: Sheet, table: DecisionTable, done: Bools) -> Iterator[Row]:
+    """The rows of a log, with times that increase."""
+    time_us = 0
+    for seq, (event, ref, told_us) in enumerate(_events(sheet, table, done), 1):
+        time_us = max(told_us, time_us + 1)
+        yield Row.of(seq, time_us, event, ref)
+
+
+def _events(sheet: Sheet, table: DecisionTable, done: Bools) -> Iterator[tuple[Event, str, int]]:
+    """Settings, then decisions with their outcomes, in the order of their times if all have one."""
     ids, times = _ids(sheet), _times(sheet)
     task_ids, kinds, by, reasons = (texts(sheet, name) for name in ("task_id", "kind", "by", "reason"))
-    rewards, elapsed, cost = (
-        table.scaled(),
-        _optional(sheet, "elapsed_s", "amount"),
-        _optional(sheet, "cost_usd", "amount"),
-    )
+    numbers = [table.scaled(), *(_optional(sheet, name, "amount") for name in ("elapsed_s", "cost_usd"))]
     order = range(len(ids)) if 0 in times else sorted(range(len(ids)), key=times.__getitem__)
-    seq, clock = 0, 0
-
-    def row(event: Event, ref: str, time_us: int) -> Row:
-        nonlocal seq, clock
-        seq, clock = seq + 1, max(time_us, clock + 1)
-        return Row.of(seq, clock, event, ref)
-
     settings = Orchestrator(table.agents, ids="derived").to_json()
-    yield row(Configured(settings, engine=IMPORTED), "", (times[order[0]] or 1) - 1)
-    for number, place in enumerate(order):
-        numbers = (_known(values[place]) for values in (rewards, elapsed, cost))
-        reason = None if done[place] else reasons[place] or "failed"
+    yield Configured(settings, engine=IMPORTED), "", (times[order[0]] or 1) - 1
+    for number, row in enumerate(order):
+        reason = None if done[row] else reasons[row] or "failed"
         try:
-            task = Task(
-                task_ids[place] or ids[place], kinds[place], None, tuple(table.decisions.features[place].tolist())
-            )
-            told = _feedback(number, ids[place], reason, *numbers)
+            asked = Task(task_ids[row] or ids[row], kinds[row])
+            told = _feedback(number, ids[row], reason, *(_known(column[row]) for column in numbers))
         except InvalidInputError as error:
-            field = sheet.place(error.field.removeprefix("outcome."), place)
+            field = sheet.place(error.field.removeprefix("outcome."), row)
             raise InvalidInputError(field, error.problem, error.remedy) from None
-        asked = TaskRecord(task.id, task.kind)
-        made = table.event(place, ids[place], asked, by=by[place] or "policy", number=number)
-        yield row(made, ids[place], times[place])
+        task = TaskRecord(asked.id, asked.kind)
+        yield table.event(row, ids[row], task, by=by[row] or "policy", number=number), ids[row], times[row]
         if told is not None:
-            yield row(told, ids[place], times[place])
+            yield told, ids[row], times[row]
 
 
 def _known(value: float) -> float | None:
@@ -203,11 +198,8 @@ def _ids(sheet: Sheet) -> list[str]:
 def _times(sheet: Sheet) -> list[int]:
     """Microseconds since 1970, of ISO dates, seconds or microseconds; 0 if missing."""
     micros = _optional(sheet, "time_us", "amount")
-    cells = sheet.columns.get("time", [None] * sheet.n_rows)
-    return [
-        _time(sheet, row, cell) if math.isnan(us) else _time(sheet, row, us / 1e6)
-        for row, (cell, us) in enumerate(zip(cells, micros.tolist(), strict=True))
-    ]
+    told = zip(sheet.columns.get("time", [None] * sheet.n_rows), micros.tolist(), strict=True)
+    return [_time(sheet, row, cell if math.isnan(us) else us / 1e6) for row, (cell, us) in enumerate(told)]
 
 
 def _time(sheet: Sheet, row: int, cell: Any) -> int:

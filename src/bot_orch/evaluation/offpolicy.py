@@ -273,11 +273,12 @@ def _design(features: Floats) -> Floats:
 
 def out_of_fold(logged: LogSample) -> Floats:
     """q(a) of every row, (n, M), by models that have not seen the row."""
-    x, q = _design(logged.features), np.zeros(logged.propensities.shape)
+    x, m = _design(logged.features), logged.propensities.shape[1]
+    q = np.zeros((len(logged), m))
     fold = np.arange(len(logged)) % _FOLDS
     for k in range(_FOLDS):
         pooled = float(logged.reward[fold != k].mean())
-        for agent in range(q.shape[1]):
+        for agent in range(m):
             mine = (fold != k) & (logged.agent == agent)
             q[fold == k, agent] = x[fold == k] @ _ridge(x[mine], logged.reward[mine], pooled)
     return q

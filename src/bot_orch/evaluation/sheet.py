@@ -25,7 +25,7 @@ class Sheet:
     """
 
     name: str
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Any]
     _: KW_ONLY
     first_row: int = 0
     comma: bool = False

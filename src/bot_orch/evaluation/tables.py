@@ -238,7 +238,7 @@ def _block(sheet: Sheet, column: str, prefix: str, needed: Iterable[str] = ()) -
     if column not in sheet.columns:
         return None
     array = array_of(sheet.columns[column])
-    if array is not None and array.ndim == 2:
+    if array is not None and array.ndim == 2 and not np.isinf(array).any():
         return array
     cells = [_parsed(sheet, column, row, cell) for row, cell in enumerate(sheet.columns[column])]
     if not any(isinstance(cell, Mapping) for cell in cells):

@@ -223,8 +223,8 @@ def _scored(data: LoggedRounds | DecisionTable, *, max_missing: float, audited: 
         return Refusal("no_rewards", f"{data.missing} of {data.requests} decisions have no reward{left_out}", remedy)
     if unknown := int(np.isnan(logged.propensities).any(axis=1).sum()):
         remedy = (
-            "add it (bot-orch import --assume-uniform if agents were drawn evenly), or see the means of what was logged "
-            "(--policy logged)"
+            "add it (bot-orch import --assume-uniform if agents were drawn evenly), "
+            "or see the means of what was logged (--policy logged)"
         )
         problem = f"{unknown} of {len(logged)} decisions have no propensity, so no weight can be computed"
         return Refusal("no_propensities", problem, remedy)
