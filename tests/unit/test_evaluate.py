@@ -14,6 +14,8 @@ from bot_orch.cli.evaluate import _line
 from bot_orch.evaluation import Evaluation, LoggedMean, Refusal, evaluate, logged_means
 from bot_orch.evaluation.importing import import_log
 from bot_orch.evaluation.offpolicy import quantile, wilson
+from bot_orch.evaluation.sheet import sheet_of_frame
+from bot_orch.evaluation.tables import read_decisions
 from bot_orch.log import MemoryLog
 from bot_orch.policies.registry import make_policy
 
@@ -286,3 +288,27 @@ def test_columns_of_wrong_types_give_errors_of_ours(name, wrong):
             assert "\n" not in str(error)  # noqa: PT017
         else:
             assert isinstance(found, Evaluation | Refusal)
+
+
+def test_rows_may_differ_in_what_they_tell_of_propensities():
+    """Of all agents, of the chosen one, or nothing."""
+    table = {
+        "agent": ["a", "b", "a", "b"],
+        "propensities": [{"a": 0.25, "b": 0.75}, {}, None, None],
+        "propensity": [None, 0.5, 0.25, None],
+    }
+    sheet = sheet_of_frame(table, "table")
+    wanted = [[0.25, 0.75], [0.5, 0.5], [0.25, 0.75], [math.nan, math.nan]]
+    np.testing.assert_array_equal(read_decisions(sheet).decisions.propensities, wanted)
+    wanted[3] = [0.5, 0.5]
+    found = read_decisions(sheet, assume_uniform=True)
+    np.testing.assert_array_equal(found.decisions.propensities, wanted)
+    assert found.allowed.all()
+
+
+def test_what_is_expected_of_an_agent_has_no_gaps():
+    table = drawn(100)
+    with pytest.raises(InvalidInputError, match="column 'expected', row 0: holds an empty entry"):
+        evaluate(table | {"expected_a": [None] * 100, "expected_b": [0.5] * 100, "expected_c": [0.5] * 100}, "agent:c")
+    with pytest.raises(InvalidInputError, match="column 'expected', row 1: is inf"):
+        evaluate(table | {"expected": [[0.5] * 3, [math.inf, 0.5, 0.5], *([[0.5] * 3] * 98)]}, "agent:c")

@@ -145,7 +145,11 @@ def read_decisions(
         able = np.array([[not each or name in each for name in names] for each in allowed])
     able[np.arange(len(agent)), agent] = True
     q, told = (_per_agent(sheet, kind, blocks[kind], names) for kind in ("expected", "propensities"))
-    able &= told is None or told != 0.0  # the propensity of one agent does not tell that another had none
+    if q is not None:
+        q = _without_gaps(sheet, "expected", q)
+    if told is not None:  # the propensity of one agent would not tell that another had none
+        told = np.where(np.isnan(told).all(axis=1, keepdims=True), np.nan, np.nan_to_num(told))
+        able &= told != 0.0
     p = _propensities(sheet, told, agent, able, assume_uniform=assume_uniform)
     logged = LogSample(agent, _rewards(sheet, low, high), p, features=_features(sheet), expected=q)
     return DecisionTable(names, logged, able, reward_range=reward_range)
@@ -221,9 +225,13 @@ def _features(sheet: Sheet) -> Floats:
     found = _block(sheet, "features", "feature_")
     if not isinstance(found, np.ndarray):
         return np.nan_to_num(np.column_stack([np.zeros((sheet.n_rows, 0)), *(found or {}).values()]))
+    return _without_gaps(sheet, "features", found)
+
+
+def _without_gaps(sheet: Sheet, column: str, found: Floats) -> Floats:
     if np.isnan(found).any():
         row = int(np.argwhere(np.isnan(found))[0, 0])
-        raise InvalidInputError(sheet.place("features", row), "holds an empty entry", "write a number for each feature")
+        raise InvalidInputError(sheet.place(column, row), "holds an empty entry", "write a number for each name")
     return found
 
 
@@ -247,7 +255,7 @@ def _block(sheet: Sheet, column: str, prefix: str, needed: Iterable[str] = ()) -
     if len(names) > _MOST_NAMES:
         problem = f"holds {len(names)} different names, at most {_MOST_NAMES}"
         raise InvalidInputError(sheet.place(column), problem, "hash them, or leave out those of single items")
-    given = [{str(k): v for k, v in cell.items()} if isinstance(cell, Mapping) else None for cell in cells]
+    given = [{str(k): v for k, v in cell.items()} if isinstance(cell, Mapping) and cell else None for cell in cells]
     return {name: _numbers(sheet, column, [None if c is None else c.get(name, 0.0) for c in given]) for name in names}
 
 
@@ -286,33 +294,31 @@ def _matrix(sheet: Sheet, column: str, cells: list[Any]) -> Floats:
 def _per_agent(
     sheet: Sheet, column: str, found: dict[str, Floats] | Floats | None, names: tuple[str, ...]
 ) -> Floats | None:
-    """Numbers of every agent, (n, M), in order; an agent without has 0, a row without any NaN."""
+    """Numbers of every agent, (n, M), in order, NaN where there is none."""
     if found is None:
         return None
     if isinstance(found, dict):
-        block = np.column_stack([found.get(name, np.full(sheet.n_rows, np.nan)) for name in names])
-        return np.where(np.isnan(block).all(axis=1, keepdims=True), np.nan, np.nan_to_num(block))
+        return np.column_stack([found.get(name, np.full(sheet.n_rows, np.nan)) for name in names])
     if found.shape[1] != len(names):
         problem = f"has {found.shape[1]} columns for {len(names)} agents ({', '.join(names)[:80]})"
         raise InvalidInputError(sheet.place(column), problem, "pass agents, in the order of its columns")
     return found
 
 
-def _propensities(sheet: Sheet, p: Floats | None, agent: Ints, able: Bools, *, assume_uniform: bool) -> Floats:
+def _propensities(sheet: Sheet, told: Floats | None, agent: Ints, able: Bools, *, assume_uniform: bool) -> Floats:
     """Propensities of every agent, (n, M), NaN in rows without; the rest of a single one is spread over the others."""
     rows, n = np.arange(len(agent)), able.sum(axis=1)
-    column = "propensities" if p is not None else "propensity"
-    if p is not None:
-        total = p.sum(axis=1)
+    mine = numbers_of(sheet, "propensity", "amount") if "propensity" in sheet.columns else np.full(len(agent), np.nan)
+    p = np.where(able, ((1.0 - mine) / np.maximum(1, n - 1))[:, None], 0.0)
+    p[rows, agent] = mine
+    column = "propensity"
+    if told is not None:
+        column, total = "propensities", told.sum(axis=1)
         _check(sheet, column, total, np.abs(total - 1.0) <= 1e-3, "add up to {}", "write numbers that add up to 1")
-    else:
-        mine = numbers_of(sheet, column, "amount") if column in sheet.columns else np.full(len(agent), np.nan)
-        rest = (1.0 - mine) / np.maximum(1, n - able[rows, agent])
-        p = np.where(able, rest[:, None], 0.0)
-        p[rows, agent] = mine
+        _check(sheet, column, told.min(axis=1), told.min(axis=1) >= 0.0, "hold {}", "write zero or more")
+        p = np.where(np.isnan(told), p, told)
     drawn = p[rows, agent]
     _check(sheet, column, drawn, (drawn > 0.0) & (drawn <= 1.0), "is {}", "write the probability it was chosen with")
-    _check(sheet, column, p.min(axis=1), p.min(axis=1) >= 0.0, "is {}", "write probabilities")
     even = np.where(able, 1.0 / n[:, None], 0.0)
     return np.where(np.isnan(drawn)[:, None], even if assume_uniform else np.nan, p)
 
