@@ -191,36 +191,59 @@ def test_with_equal_weights_the_interval_is_that_of_wilson(successes, n):
         assert (each.low, each.high) == pytest.approx((wanted.low, wanted.high), abs=1e-12)
 
 
-def rare_coverage(interval, runs=1000):
-    """How often intervals hold the value, of rewards that are rare and earned by an agent that is rarely drawn."""
-    p, target, rate = np.array([0.95, 0.05]), np.array([0.5, 0.5]), np.array([0.0, 0.06])
+#: Successes are rare, and earned by an agent that is rarely drawn: propensities, target, rates, decisions.
+RARE = {
+    "half of the target": ([0.95, 0.05], [0.5, 0.5], [0.0, 0.06], 400),
+    "a tenth of the target": ([0.97, 0.02, 0.01], [0.8, 0.1, 0.1], [0.0, 0.0, 0.06], 2000),
+}
+
+
+def rare_coverage(world, interval, runs=600):
+    """How often intervals at 95 % hold the value."""
+    p, target, rate, n = (np.array(each) for each in RARE[world])
     rng, truth, hits = np.random.default_rng(1), float(target @ rate), 0
     for _ in range(runs):
-        agent = rng.choice(2, 400, p=p)
-        reward = (rng.random(400) < rate[agent]).astype(float)
+        agent = rng.choice(len(p), n, p=p)
+        reward = (rng.random(n) < rate[agent]).astype(float)
         low, high = interval({"agent": agent, "reward": reward, "propensity": p[agent]}, target)
         hits += low <= truth <= high
     return hits / runs
 
 
-def test_intervals_hold_for_rare_rewards():
+@pytest.mark.parametrize("world", RARE)
+def test_intervals_hold_for_rare_rewards(world):
     def snips(table, target):
-        found = evaluate(table, target, min_effective=10).estimates[1]
-        return found.low, found.high
+        found = evaluate(table, target, min_effective=10, agents=[str(each) for each in range(len(target))])
+        return found.estimates[1].low, found.estimates[1].high
 
-    assert rare_coverage(snips) > 0.94
+    assert rare_coverage(world, snips) > 0.94
 
 
-def test_a_normal_interval_does_not_hold_for_rare_rewards():
+def self_normalised(table, target):
+    w = target[table["agent"]] / table["propensity"]
+    value = (w * table["reward"]).sum() / w.sum()
+    return value, np.sqrt((w**2 * (table["reward"] - value) ** 2).sum()) / w.sum(), w.sum() ** 2 / (w**2).sum()
+
+
+@pytest.mark.parametrize("world", RARE)
+def test_a_normal_interval_does_not_hold_for_rare_rewards(world):
     """The control."""
 
     def normal(table, target):
-        w = target[table["agent"]] / table["propensity"]
-        value = (w * table["reward"]).sum() / w.sum()
-        half = 1.96 * np.sqrt((w**2 * (table["reward"] - value) ** 2).sum()) / w.sum()
-        return value - half, value + half
+        value, error, _ = self_normalised(table, target)
+        return value - 1.96 * error, value + 1.96 * error
 
-    assert rare_coverage(normal) < 0.85
+    assert rare_coverage(world, normal) < 0.85
+
+
+def test_the_usual_effective_size_is_too_large_for_rare_rewards():
+    """The control of the other size: it counts rows that could not have shown the success."""
+
+    def usual(table, target):
+        value, error, n = self_normalised(table, target)
+        return wilson(value, error, n, z=1.96)
+
+    assert rare_coverage("a tenth of the target", usual) < 0.85
 
 
 def test_an_interval_of_many_rewards_is_the_normal_one_and_holds_the_value():

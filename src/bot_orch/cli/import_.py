@@ -91,7 +91,7 @@ def _report(found: ImportSummary, log: Path) -> str:
         lines.append("no reward: evaluate has nothing to score; name its column with --map reward=COLUMN")
     if found.propensities < found.decisions:
         lines.append(
-            "no propensity in some rows: only 'bot-orch evaluate --policy logged' can be answered; "
-            "if agents were drawn at random, import with --assume-uniform"
+            "no propensity in some rows: only 'bot-orch evaluate --policy logged' can be answered; name its column "
+            "with --map propensity=COLUMN, or import with --assume-uniform if agents were drawn uniformly at random"
         )
     return "\n".join(lines)

@@ -63,15 +63,6 @@ class LoggedMean:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
-    """The decisions with a reward, and their positions ``keep`` among all."""
-
-    data: LoggedRounds | DecisionTable
-    keep: list[int]
-    logged: LogSample
-
-
-@dataclass(frozen=True, slots=True)
 class _TargetRows:
     """The target's probabilities, (P, n, M), and in which decisions none of its agents could be chosen."""
 
@@ -138,13 +129,12 @@ def evaluate(
     check_number("min_effective", min_effective, "pass a number, 1 or more", low=1.0)
     check_number("max_missing", max_missing, "pass a share, 0 to 1", high=1.0)
     check_count("paths", paths, "pass a whole number, 1 or more", low=1)
-    scored = _scored(_decisions(data, agents, reward_range), max_missing=max_missing, audited=audited)
-    if isinstance(scored, Refusal):
+    decisions = _decisions(data, agents, reward_range)
+    if isinstance(scored := _scored(decisions, max_missing=max_missing, audited=audited), Refusal):
         return scored
-    target = _target(scored.data, policy, lambda_, paths)
-    if isinstance(target, Refusal):
+    if isinstance(target := _target(decisions, policy, lambda_, paths), Refusal):
         return target
-    keep, logged = scored.keep, scored.logged
+    keep, logged = scored
     found = estimates(
         logged,
         target.propensities[:, keep],
@@ -157,12 +147,12 @@ def evaluate(
     return Evaluation(
         _name(policy),
         len(logged),
-        scored.data.requests - len(logged),
+        decisions.requests - len(logged),
         logged_mean=float(logged.reward.mean()),
         estimates=found,
         learned=target.learned,
         logged_first=_mean_of_first(keep, logged, target.learned),
-        earlier=scored.data.earlier,
+        earlier=decisions.earlier,
         unavailable=int(target.unavailable[keep].sum()),
     )
 
@@ -207,8 +197,10 @@ def _decisions(
         log.close()
 
 
-def _scored(data: LoggedRounds | DecisionTable, *, max_missing: float, audited: bool) -> _Scored | Refusal:
-    """The decisions with a score, or why they tell nothing."""
+def _scored(
+    data: LoggedRounds | DecisionTable, *, max_missing: float, audited: bool
+) -> tuple[list[int], LogSample] | Refusal:
+    """Positions of the decisions with a score, and these decisions, or why they tell nothing."""
     if data.several:
         remedy = "pass --policy logged, or compare with one agent by 'bot-orch report --against NAME'"
         problem = "the log holds rounds of several attempts, on which no policy is evaluated"
@@ -228,7 +220,7 @@ def _scored(data: LoggedRounds | DecisionTable, *, max_missing: float, audited: 
         )
         problem = f"{unknown} of {len(logged)} decisions have no propensity, so no weight can be computed"
         return Refusal("no_propensities", problem, remedy)
-    return _Scored(data, keep, logged)
+    return keep, logged
 
 
 def _target(
