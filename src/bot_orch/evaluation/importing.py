@@ -84,8 +84,8 @@ def import_log(
     if log.last()[0]:
         raise InvalidInputError("--out", "holds events already", "name a new log")
     low, high = check_range(reward_range)
-    sheet, ignored = _sheet_of(path, source, agents, (low, high))
-    sheet = _by_our_names(sheet, columns or {})
+    given, ignored = _sheet_of(path, source, agents, (low, high))
+    sheet = _by_our_names(given, columns or {})
     done, rewards = _completed(sheet), _optional(sheet, "reward")
     least = np.where(~done & (rewards == 0.0), low, rewards)  # a failure is often written as 0, whatever the range
     sheet = replace(sheet, columns={**sheet.columns, "reward": least})
@@ -95,7 +95,9 @@ def import_log(
         raise InvalidInputError(sheet.place("agent"), problem, "name the column of the agents: --map agent=COLUMN")
     log.append(list(_rows(sheet, table, done)))
     log.commit()
-    unread = [name for name in sheet.columns if not _is_read(name, sheet, table.agents)]
+    read = {name for name in sheet.columns if _is_read(name, sheet, table.agents)}
+    used = {sheet.theirs.get(name, name) for name in read}
+    unread = [name for name in given.columns if name not in used]
     known = int(np.isfinite(table.decisions.propensities).all(axis=1).sum())
     scored = table.requests - table.missing
     return ImportSummary(table.requests, table.agents, scored, propensities=known, ignored=(*ignored, *unread))
@@ -111,12 +113,15 @@ def _sheet_of(
 
 
 def _by_our_names(sheet: Sheet, columns: Mapping[str, str]) -> Sheet:
+    """The columns that may be read: those that are mapped, and others by their own names."""
     also = {
         ours: theirs
         for ours, theirs in _ALSO.items()
         if theirs in sheet.columns and ours not in {**sheet.columns, **columns} and theirs not in columns.values()
     }
-    return sheet.renamed({**also, **columns})
+    renamed = sheet.renamed({**also, **columns})
+    found = {name: cells for name, cells in renamed.columns.items() if not name.startswith("expected")}
+    return replace(renamed, columns=found)
 
 
 def _is_read(name: str, sheet: Sheet, agents: tuple[str, ...]) -> bool:

@@ -196,11 +196,7 @@ def _agents(known: Sequence[str], chosen: list[str], more: Iterable[str]) -> tup
     """The names in order: those that are given, then the others, sorted."""
     given = tuple(dict.fromkeys(str(each) for each in known))
     others = {*chosen, *more}.difference(given)
-    return (*given, *sorted(others, key=lambda name: (0, int(name), "") if _is_number(name) else (1, 0, name)))
-
-
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and len(name) < 19
+    return (*given, *sorted(others, key=lambda name: (not name.isdigit(), name.zfill(20) if name.isdigit() else name)))
 
 
 def _allowed(cell: Any) -> set[str]:

@@ -411,3 +411,9 @@ def test_the_propensity_of_one_agent_does_not_exclude_the_others(tmp_path):
     text = "agent,reward,propensity\n" + "a,1,1\n" * 99 + "b,0,1\n"
     log, _ = imported(tmp_path / "x.csv", "csv", text)
     assert evaluate(log, "agent:b").reason == "uncovered"
+
+
+def test_every_column_that_is_not_read_is_named(tmp_path, capsys):
+    text = "agent,model,reward,expected,expected_in,note\nx,a,1,soon,3,n\ny,b,0,late,4,n\n"
+    said, rounds = mapped(tmp_path, capsys, text, "agent=model")
+    assert rounds.agents == ("a", "b") and "not read: agent, expected, expected_in, note\n" in said
