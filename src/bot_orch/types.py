@@ -26,7 +26,7 @@ _FAILED = ("crashed", "out_of_memory", "failed")
 #: What ``Outcome.reason`` may be, words of other programs included; :mod:`bot_orch.survival.causes` has their meaning.
 REASONS = frozenset({*_CENSORED, *_FAILED, "crash", "error", "memout", "oom", "other", "ok", "completed"})
 _BOOLEANS = (bool, np.bool_)
-REWARD_ROUNDING = 1e-9  # how far beyond [0, 1] a reward may lie: a mean of ones can be 1.0000000000000002
+REWARD_ROUNDING = 1e-9  # how far beyond its range a reward may lie: a mean of ones can be 1.0000000000000002
 _SERIES = ("apart",)  # fields of an answer with several numbers
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
@@ -108,6 +108,8 @@ class Task:
         states one too, its largest probability; the number given here takes precedence.
     encoded
         Version of the encoder whose numbers end ``features``, for a task that comes from a log; empty otherwise.
+    names
+        What the numbers of ``features`` were by name, for a task that comes from a log; empty otherwise.
     """
 
     id: str = ""
@@ -118,6 +120,7 @@ class Task:
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
     claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
     encoded: str = field(default="", kw_only=True)
+    names: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not (type(self.id) is type(self.kind) is type(self.encoded) is str):  # tasks are made for every decision
@@ -128,6 +131,8 @@ class Task:
             check_text("task.text", self.text, "pass a text or None")
         elif " " in self.id and not self.encoded:
             _warn_of_id()
+        if self.names and not (isinstance(self.names, tuple) and all(isinstance(each, str) for each in self.names)):
+            raise InvalidInputError("task.names", f"is {self.names!r}", "pass the names of a logged decision")
         if self.claims is not _NO_CLAIMS:
             object.__setattr__(self, "claims", _checked_claims(self.claims))
         if self.features is not _NO_FEATURES:
@@ -142,8 +147,9 @@ class Task:
 class Outcome:
     """The outcome of a decision: completed, or right-censored with a reason.
 
-    Use :meth:`completed` and :meth:`censored`. A censored outcome means "not finished after ``elapsed_s``"; it differs
-    from a reward of zero. Its ``reason`` is one of ``timeout``, ``deadline``, ``cancelled``, ``unanswered``,
+    ``reward`` lies in [0, 1], or in the range of the router's :class:`bot_orch.BoundedReward`. Use
+    :meth:`completed` and :meth:`censored`. A censored outcome means "not finished after ``elapsed_s``"; it differs from
+    a reward of zero. Its ``reason`` is one of ``timeout``, ``deadline``, ``cancelled``, ``unanswered``,
     ``shutdown``, ``horizon``, ``not_applicable``, or for a failure ``crashed``, ``out_of_memory``, ``failed``.
 
     Examples
@@ -167,7 +173,7 @@ class Outcome:
         if self.cost_usd is not None:
             check_number("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
         if self.reward is not None:
-            object.__setattr__(self, "reward", check_reward(self.reward))
+            object.__setattr__(self, "reward", _finite_reward(self.reward))
         if self.elapsed_s is not None:
             check_number("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
         if self.reason is not None:
@@ -219,8 +225,9 @@ class RandomKey:
 class Terms:
     """The parts of every agent's score: ``estimate + exploration - alignment - cost - bias``.
 
-    ``alignment`` includes the factor lambda; ``distance`` is W itself; ``bias`` is that of the judge, None without
-    audits. Field names are also the column names wherever scores are stored: see :data:`COLUMNS`.
+    All but ``distance`` are in units of reward. ``alignment`` includes the factor lambda; ``distance`` is W itself;
+    ``bias`` is that of the judge, None without audits. Field names are also the column names wherever scores are
+    stored: see :data:`COLUMNS`.
     """
 
     estimate: Floats
@@ -284,7 +291,7 @@ class Answer:
     cost_usd, elapsed_s
         What it cost.
     estimate
-        The policy's estimate of the agent on this task; the orchestrator fills it in, as the rest.
+        The policy's estimate of the agent on this task, from 0 to 1; the orchestrator fills it in, as the rest.
     distance
         W between the output and the task's reference.
     apart
@@ -380,6 +387,7 @@ class Decision:
     audit: bool = False
     audit_probability: float = 0.0
     multipliers: tuple[Multiplier, ...] = ()
+    names: tuple[str, ...] = field(default=(), repr=False)  # of the features, for the first task that has them by name
     action: str = "ask"
     answers: tuple[Answer, ...] = field(default=(), repr=False)
     attempts: int = 1
@@ -455,6 +463,7 @@ class Decision:
             "features": null_for_nan(self.features),
             **({"claims": claims} if claims else {}),
             **({"encoder": self.encoder} if self.encoder else {}),
+            **({"names": list(self.names)} if self.names else {}),
             **({"audit": self.audit, "audit_probability": self.audit_probability} if self.audit_probability else {}),
             **self._multiplied(),
             **self._stepped(),
@@ -472,19 +481,77 @@ class Decision:
         return {"multipliers": [[each.constraint, each.value, each.unit] for each in self.multipliers]}
 
 
+@dataclass(frozen=True, slots=True)
+class RewardRange:
+    """The rewards that may be reported, from ``low`` to ``high``; learners see them on the unit scale, from 0 to 1.
+
+    Examples
+    --------
+    >>> stars = RewardRange(1.0, 5.0)
+    >>> stars.unit(4.0), stars.natural(0.75), stars.check(5.0000000001)
+    (0.75, 4.0, 5.0)
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            value = check_number(f"reward.{name}", getattr(self, name), "pass a finite number", low=-math.inf)
+            object.__setattr__(self, name, value)
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
+            raise InvalidInputError("reward.high", f"is {self.high:g}, low is {self.low:g}", "pass a high above low")
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether rewards lie in [0, 1], so that nothing is to be converted."""
+        return self.low == 0.0 and self.high == 1.0
+
+    @property
+    def width(self) -> float:
+        """Units of reward from the lowest to the highest reward."""
+        return self.high - self.low
+
+    def unit(self, reward: Any) -> Any:
+        """Rewards on the unit scale."""
+        return (reward - self.low) / self.width
+
+    def natural(self, value: Any) -> Any:
+        """The rewards of values on the unit scale."""
+        return self.low + self.width * value
+
+    def check(self, reward: float, name: str = "outcome.reward") -> float:
+        """Return the reward, clipped where rounding exceeds the range; raise an error if it lies farther outside."""
+        if type(reward) is float and self.low <= reward <= self.high:  # the usual case
+            return reward
+        spare = REWARD_ROUNDING * max(1.0, self.width)
+        if not self.low - spare <= _finite_reward(reward, name) <= self.high + spare:
+            remedy = "rescale it, or state the range that rewards have: BoundedReward(low=..., high=...)"
+            raise InvalidInputError(name, f"is {reward!r}, outside of {self}", remedy)
+        return float(min(max(reward, self.low), self.high))
+
+    def __str__(self) -> str:
+        return f"[{self.low:g}, {self.high:g}]"
+
+
 def check_reward(reward: float, name: str = "outcome.reward") -> float:
-    """Return the reward, clipped to [0, 1] where rounding exceeds that; raise an error if it lies farther outside.
+    """Return a reward in [0, 1], clipped where rounding exceeds that; raise an error if it lies farther outside.
 
     Examples
     --------
     >>> check_reward(0.1 * 3 + 0.7 + 2e-16)
     1.0
     """
-    number = type(reward) is float or is_number(reward) or isinstance(reward, _BOOLEANS)  # right or wrong is one
-    if not (number and -REWARD_ROUNDING <= reward <= 1.0 + REWARD_ROUNDING):  # also catches nan
-        remedy = "rescale rewards to [0, 1]" if number else "pass a number in [0, 1]"
-        raise InvalidInputError(name, f"is {reward!r}", remedy)
-    return reward if 0.0 <= reward <= 1.0 else min(max(reward, 0.0), 1.0)
+    return _UNIT.check(reward, name)
+
+
+_UNIT = RewardRange()
+
+
+def _finite_reward(reward: Any, name: str = "outcome.reward") -> float:
+    if isinstance(reward, _BOOLEANS):  # right or wrong
+        return float(reward)
+    return check_number(name, reward, "pass a number", low=-math.inf)
 
 
 def check_reason(reason: str | None, name: str = "outcome.reason") -> None:
@@ -536,7 +603,8 @@ def _features(values: Any) -> tuple[float, ...] | Mapping[str, Any]:
             raise TypeError
         found = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError("task.features", f"is {values!r}", "pass a sequence of numbers") from error
+        remedy = "pass a sequence of numbers, or numbers and texts by name"
+        raise InvalidInputError("task.features", f"is {values!r}", remedy) from error
     if any(map(math.isinf, found)):
         raise InvalidInputError("task.features", "holds a number that is not finite", "pass nan where one is missing")
     return found

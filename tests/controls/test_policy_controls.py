@@ -149,7 +149,7 @@ def test_round_trip_check_catches_forgotten_state(monkeypatch):
 
 
 def test_reward_check_catches_a_gate_left_open(monkeypatch):
-    monkeypatch.setattr("bot_orch.types.check_reward", lambda reward, name="": reward)
+    monkeypatch.setattr("bot_orch.types.RewardRange.check", lambda rewards, reward, name="": reward)
     with pytest.raises(AssertionError, match="was accepted"):
         checks.check_bad_rewards_refused(Bot())
 

@@ -135,7 +135,7 @@ CASES = {
         },
         "covariates": lambda cls: (cls("a", "d").covariates, {}),
     },
-    "BoundedReward": {"": {}},
+    "BoundedReward": {"": {"low": -1.0, "high": 1.0}},
     "Budget": {"": {"usd": 1.0, "per": 10}},
     "Capacity": {"": {"agent": "a", "share": 0.5}},
     "Cloud": {"": {"points": [[1.0]], "weights": [1.0]}, "to_dict": lambda cls: (cls([[1.0]]).to_dict, {})},
@@ -181,6 +181,7 @@ CASES = {
             "profiles": {},
             "claims": {},
             "encoded": "",
+            "names": (),
         }
     },
     "Watch": {"": {"recent": 8, "older": 16, "alpha": 0.01}},
@@ -217,6 +218,7 @@ CASES = {
         "learn_from": method("learn_from", evaluations={"a": [1.0]}, **TABLE, most=10.0),
         "load": loaded,
         "meaning": method("meaning", outcome=Outcome.completed(1.0)),
+        "checked": method("checked", outcome=Outcome.completed(1.0)),
         "multipliers": method("multipliers", task=Task()),
         "observe": on_pending(
             "observe", outcome=Outcome.completed(1.0), audit=False, provisional=False, default=False, judge=""

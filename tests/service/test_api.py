@@ -558,7 +558,7 @@ def test_what_a_chat_says_to_the_router_is_checked(start, aside, param):
             "/v1/feedback",
             {"decision_id": "x", "reward": 2},
             "reward",
-            "reward: expected `float` <= 1.0; rescale rewards to [0, 1]",
+            "reward: is 2.0, outside of [0, 1]; rescale it; an operator can state another range in",
         ),
         ("/v1/admin/kill-switch", {"agent": "x"}, "agent", "agent: "),
     ],

@@ -3,12 +3,10 @@
 import asyncio
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
-from bot_orch.service.api.bodies import OutcomeReport
 from bot_orch.service.config import LimitsConfig
-from bot_orch.service.problems import Problem, problem_of
+from bot_orch.service.problems import Problem
 from bot_orch.service.web.messages import BodyRoom, check_values, read_body
 
 LIMITS = LimitsConfig()
@@ -75,12 +73,3 @@ def test_time_to_arrive_grows_with_what_has_arrived():
     with pytest.raises(Problem) as refused:
         asyncio.run(run(b"x"))
     assert refused.value.status == 408
-
-
-@pytest.mark.parametrize("reward", [7, -1])
-def test_a_reward_beyond_its_range_names_the_remedy(reward):
-    with pytest.raises(msgspec.ValidationError) as refused:
-        msgspec.convert({"decision_id": "x", "reward": reward}, OutcomeReport)
-    problem = problem_of(refused.value)
-    assert problem.param == "reward"
-    assert "rescale rewards to [0, 1]" in str(problem)

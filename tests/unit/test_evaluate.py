@@ -110,13 +110,37 @@ def test_a_policy_is_passed_by_name_or_as_itself():
 def test_rewards_of_another_range_are_scaled():
     table = drawn()
     wide = table | {"reward": 10.0 * table["reward"] - 5.0}
-    for policy in ("agent:c", "ucb1"):
-        one, other = evaluate(table, policy, paths=1), evaluate(wide, policy, paths=1, reward_range=(-5.0, 5.0))
-        wanted = [10.0 * each - 5.0 for each in (one.estimates[1].value, one.estimates[1].low, one.estimates[1].high)]
-        found = [other.estimates[1].value, other.estimates[1].low, other.estimates[1].high]
-        assert found == pytest.approx(wanted)
+    q = np.linspace(0.0, 1.0, 1800).reshape(600, 3)
+    for policy, more in (("agent:c", {}), ("ucb1", {}), ("agent:c", {"expected": q})):
+        scaled = {name: 10.0 * column - 5.0 for name, column in more.items()}
+        one = evaluate(table | more, policy, paths=1)
+        other = evaluate(wide | scaled, policy, paths=1, reward_range=(-5.0, 5.0))
+        for narrow, found in zip(one.estimates, other.estimates, strict=True):
+            wanted = [10.0 * each - 5.0 for each in (narrow.value, narrow.low, narrow.high)]
+            assert [found.value, found.low, found.high] == pytest.approx(wanted), found.method
+    for narrow, mean in zip(logged_means(table), logged_means(wide, reward_range=(-5.0, 5.0)), strict=True):
+        wanted = [10.0 * each - 5.0 for each in (narrow.mean, narrow.low, narrow.high)]
+        assert [mean.mean, mean.low, mean.high] == pytest.approx(wanted)
     with pytest.raises(InvalidInputError, match=r"table: column 'reward', row \d+: is 5, outside of 0 to 1"):
         evaluate(wide | {"reward": np.abs(wide["reward"])}, "agent:c")
+
+
+def test_features_of_a_table_may_be_missing_or_by_name():
+    def read(*rows):
+        return read_decisions(sheet_of_frame({"agent": ["a", "b"], "features": rows}, "table")).decisions.features
+
+    np.testing.assert_array_equal(read([1.0, None], [2.0, 3.0]), [[1.0, math.nan], [2.0, 3.0]])
+    named = read({"lang": "de", "n": 1, "in": {"x": 5}}, '{"lang": "en", "on": true, "n": null}')
+    np.testing.assert_array_equal(named, [[1.0, 1.0, 5.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0]])
+
+
+@pytest.mark.parametrize("policy", ["auto", "linucb", "agent:c"])
+def test_a_missing_number_is_no_obstacle(policy):
+    table = drawn(300)
+    numbers = np.random.default_rng(1).random((300, 2))
+    numbers[::7, 1] = np.nan
+    found = evaluate(table | {"features": numbers}, policy, paths=1, min_effective=20)
+    assert all(math.isfinite(each.value) and each.low < each.high for each in found.estimates)
 
 
 def refusals():
@@ -152,7 +176,7 @@ def test_what_the_decisions_do_not_tell_is_refused_with_a_reason(reason, table, 
         ({"propensity": [0.5, 0.5, 1.5]}, "uniform", "column 'propensity', row 2: is 1.5; write the probability"),
         ({"propensities": [[0.5, 0.6]] * 3}, "uniform", "row 0: add up to 1.1; write numbers that add up to 1"),
         ({"propensities": [[0.2, 0.3, 0.5]] * 3}, "uniform", r"has 3 columns for 2 agents \(a, b\); pass agents"),
-        ({"features": [[1.0], [math.nan], [0.0]]}, "uniform", "column 'features', row 1: holds an empty entry"),
+        ({"features": [[1.0], [math.inf], [0.0]]}, "uniform", "column 'features', row 1: is inf, not a number"),
         ({}, "agent:z", "agent 'z' does not occur; choose from a, b"),
         ({}, "bott", "policy: 'bott' is not known"),
         ({}, [0.5, 0.2, 0.3], r"policy: is no array of shape \(2,\) or \(3, 2\)"),

@@ -270,7 +270,7 @@ def test_text_that_is_not_json_is_refused():
         (lambda: Agent(""), "agent.id: is "),
         (lambda: Agent("a", cost=float("nan")), "agent.cost: is nan"),
         (lambda: Outcome.completed(), "outcome.reward: is missing"),
-        (lambda: Outcome.completed(reward=2.0), r"outcome.reward: is 2.0; rescale rewards to \[0, 1\]"),
+        (lambda: Outcome.completed(reward=float("nan")), "outcome.reward: is nan; pass a number"),
         (lambda: Outcome.censored(elapsed_s=1.0, reason=""), "outcome.reason: is missing"),
         (lambda: Outcome.censored(elapsed_s=-1.0, reason="x"), "outcome.elapsed_s: is -1.0"),
         (lambda: Labels([0.5, 0.6]), "probabilities: sum to 1.1"),

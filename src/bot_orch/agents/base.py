@@ -162,8 +162,8 @@ class CallReply:
     made
         Ids in the answer that later requests may refer to: tool calls, a response.
     reward, measure
-        Reward in [0, 1], and the answer as a measure. Only the operator's own code sets them (a Python function, a
-        simulated agent's judge); an endpoint never sets its own reward.
+        Reward from 0 to 1, whatever range the router's rewards have, and the answer as a measure. Only the operator's
+        own code sets them (a Python function, a simulated agent's judge); an endpoint never sets its own reward.
     model
         The model that the endpoint says has answered; empty if it does not say.
     """

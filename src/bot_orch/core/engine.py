@@ -23,7 +23,7 @@ from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.evidence import with_comparison
 from bot_orch.core.completion.model import Completion
-from bot_orch.core.constraints.limits import Budget, Deadline, FirstToken, Quality
+from bot_orch.core.constraints.limits import Budget, Deadline, FirstToken, Objective, Quality
 from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, Used, paced
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
@@ -35,7 +35,7 @@ from bot_orch.core.warm import Evaluations
 from bot_orch.numerics.choice import mixed_draw
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.uniform import Uniform
-from bot_orch.types import Measure, Task
+from bot_orch.types import Measure, RewardRange, Task
 
 #: Version of the decision logic: it changes whenever the same events would give different decisions. Logs record it.
 ENGINE = "7"
@@ -53,7 +53,7 @@ class Observation:
     Parameters
     ----------
     cost
-        Agents' configured costs in units of reward, ``batch + (M,)``.
+        Agents' configured costs on the unit scale of rewards, ``batch + (M,)``.
     context
         Features, ``batch + (d,)``.
     eligible
@@ -174,6 +174,17 @@ class Engine:
         return with_context(s.policy, numbers=numbers, words=s.words)
 
     @cached_property
+    def rewards(self) -> RewardRange:
+        """The range of the rewards; the state is on the unit scale, settings are in units of reward."""
+        return self.settings.reward.range
+
+    @cached_property
+    def weights(self) -> Objective:
+        """The objective for rewards on the unit scale: dollars and seconds count for less of a wide range."""
+        weights = self.settings.weights
+        return weights if self.rewards.is_unit else replace(weights, quality=weights.quality * self.rewards.width)
+
+    @cached_property
     def alignment(self) -> Alignment | None:
         """The learned alignment; None without alignment or with given distances."""
         found = self.settings.alignment
@@ -189,17 +200,17 @@ class Engine:
         """Model of the expected dollars per call."""
         s = self.settings
         wanted = any(isinstance(each, Budget | Quality) for each in s.constraints)
-        return Prices(s.weights.per_usd, s.context_width, wanted)
+        return Prices(self.weights.per_usd, s.context_width, wanted)
 
     @cached_property
     def seconds(self) -> Seconds | None:
         """Model of the expected seconds per call, if the objective has a weight for them."""
-        return Seconds() if self.settings.weights.per_second else None
+        return Seconds() if self.weights.per_second else None
 
     @cached_property
     def first_token(self) -> Seconds | None:
         """Model of the expected seconds until the first token, if the objective has a weight for them."""
-        return Seconds() if self.settings.weights.per_first_second else None
+        return Seconds() if self.weights.per_first_second else None
 
     @cached_property
     def pacing(self) -> Pacing | None:
@@ -507,6 +518,11 @@ class Engine:
             self.audits.compare(parts["audits"], agent, judge=reward, truth=found)
 
     @cached_property
+    def _fixed_lambda(self) -> Floats:
+        """A fixed lambda for rewards on the unit scale."""
+        return np.asarray(np.array(self.settings.lambda_, dtype=float) / self.rewards.width)
+
+    @cached_property
     def _commits_nothing(self) -> bool:
         """Whether no part of the state depends on choices, unless distances are given."""
         return self.alignment is None and self.pacing is None and not self.restarts.wanted
@@ -529,7 +545,7 @@ class Engine:
 
     def _cost(self, parts: Parts, o: Observation) -> Floats:
         """Configured costs plus expected dollars and seconds, in units of reward, ``batch + (M,)``."""
-        cost, weights = o.cost, self.settings.weights
+        cost, weights = o.cost, self.weights
         if weights.usd:
             dollars = self.prices.dollars(parts["prices"], self._dense(o.context), o.price)
             cost = np.asarray(cost + weights.per_usd * dollars)
@@ -611,7 +627,7 @@ class Engine:
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""
         dual = None if self.dual is None else parts["lambda"]
-        lambda_: Floats = np.array(self.settings.lambda_) if dual is None else dual["lambda"].copy()
+        lambda_: Floats = self._fixed_lambda.copy() if dual is None else dual["lambda"].copy()
         if self.alignment is None and o.distance is None:
             nothing = np.zeros(o.cost.shape)
             return nothing, nothing, lambda_

@@ -7,12 +7,13 @@ breaks this gets a new class with a new ``kind``, and the fold keeps reading the
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Floats, nan_for_null
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.warm import Evaluations
 from bot_orch.errors import BotOrchError, InvalidInputError
@@ -59,13 +60,22 @@ class TaskRecord(NamedTuple):
 
     id: str = ""
     kind: str = ""
-    features: tuple[float, ...] = ()
+    features: tuple[float, ...] | dict[str, float | bool | str | None] = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, float] | None = None
 
+    @classmethod
+    def of(cls, id_: str, given: Any) -> TaskRecord:
+        """The record of ``kind``, ``features`` (None: a missing one), ``reference``, ``profiles`` and ``claims``."""
+        named = isinstance(given.features, Mapping)
+        features: Any = Task(features=given.features).features if named else nan_for_null(given.features)
+        return cls(id_, given.kind, features, given.reference, given.profiles, given.claims)
+
     def task(self, features: tuple[float, ...] | None = None) -> Task:
         """Convert to a task for the orchestrator, with its own or the given features."""
+        reference: Measure | None
+        seen: Any
         reference, seen = None if self.reference is None else measure_of(self.reference), features or self.features
         if self.profiles is None and self.claims is None:
             return Task(self.id, self.kind, None, seen, reference)
@@ -103,7 +113,8 @@ class DecisionMade:
     ``numbers`` holds the propensities and the terms of the score, in the order of :data:`bot_orch.types.COLUMNS` and
     then the bias if there are audits: M little-endian doubles each, or no bytes where all are zero. ``features`` holds
     the numbers that the choice was made on, of the type ``feature_type``; single precision where that loses nothing.
-    ``claims`` holds those of the agents, NaN for one that made none. ``audit`` marks the decision for an audit, drawn
+    ``names`` says what they are, for the first task that has features by name: later ones have the same. ``claims``
+    holds those of the agents, NaN for one that made none. ``audit`` marks the decision for an audit, drawn
     with ``audit_probability``. ``token`` names the caller, ``reserved_usd`` is set aside from a budget until the
     outcome is known, or ``briefly``. ``tags`` are for reports of spending. ``caps`` are the largest propensities that
     agents on trial could have.
@@ -148,6 +159,7 @@ class DecisionMade:
     action: str = "ask"
     answers: tuple[AnswerRecord, ...] = ()
     attempts: int = 1
+    names: tuple[str, ...] = ()
 
     def drawn(self) -> str:
         """The agent that the recorded probabilities and the random key draw; needs no engine."""
@@ -180,7 +192,7 @@ class DecisionMade:
     def seen(self) -> tuple[float, ...]:
         """The features that the choice was made on."""
         if not self.features:
-            return self.task.features
+            return () if isinstance(self.task.features, dict) else self.task.features
         return tuple(np.frombuffer(self.features, dtype=self.feature_type).astype(float).tolist())
 
     def claim_values(self) -> tuple[float, ...]:
@@ -191,6 +203,7 @@ class DecisionMade:
         """The task as it was decided on."""
         task = self.task.task(self.seen() if self.features else None)
         task = replace(task, encoded=self.encoder) if self.encoder else task
+        task = replace(task, names=self.names) if self.names else task
         claims = {
             name: claim for name, claim in zip(self.agents, self.claim_values(), strict=False) if not math.isnan(claim)
         }
@@ -216,6 +229,7 @@ class DecisionMade:
             self.audit,
             self.audit_probability,
             tuple(Multiplier(*each) for each in self.multipliers) if self.multipliers else (),
+            self.names,
             self.action,
             self.known_answers(),
             self.attempts,
@@ -306,7 +320,8 @@ class EvaluationsGiven:
     """Evaluations were taught to the policy: a warm start.
 
     ``rewards`` holds rows of little-endian doubles, one per agent, NaN where missing; ``features`` rows of ``width``
-    numbers; ``weight`` one number per row. ``encoder`` is the version of the one whose numbers end the features.
+    numbers; ``weight`` one number per row. ``encoder`` is the version of the one whose numbers end the features,
+    ``names`` says what the others are, if they were given by name.
     ``answers`` holds, by name, rows as ``rewards`` has them; None without answers.
     """
 
@@ -320,6 +335,7 @@ class EvaluationsGiven:
     most: float = 1000.0
     encoder: str = ""
     answers: dict[str, bytes] | None = None
+    names: tuple[str, ...] = ()
 
     def evaluations(self) -> Evaluations:
         """Convert to evaluations for the orchestrator."""
@@ -330,7 +346,8 @@ class EvaluationsGiven:
             name: np.frombuffer(cells, dtype="<f8").reshape(rewards.shape)
             for name, cells in (self.answers or {}).items()
         }
-        return Evaluations(self.agents, rewards, features, weight=weight, encoded=self.encoder, answers=answers)
+        encoded, names = self.encoder, self.names
+        return Evaluations(self.agents, rewards, features, weight=weight, encoded=encoded, names=names, answers=answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +438,7 @@ def record_task(task: Task) -> TaskRecord:
     """The part of a task that is logged."""
     reference = None if task.reference is None else task.reference.to_dict()
     profiles = {name: measure.to_dict() for name, measure in task.profiles.items()} or None
-    features = cast("tuple[float, ...]", task.features)  # a decision was made with a vector
+    features = task.features if isinstance(task.features, tuple) else ()  # a decision is logged with its vector
     return TaskRecord(task.id, task.kind, features, reference, profiles, dict(task.claims) or None)
 
 
@@ -479,6 +496,7 @@ def record_decision(
         briefly=briefly,
         tags=tags,
         caps=caps or None,
+        names=decision.names,
     )
 
 
@@ -504,6 +522,7 @@ def record_evaluations(given: Evaluations, most: float) -> EvaluationsGiven:
         most,
         given.encoded,
         None if given.answers is None else {name: v.astype("<f8").tobytes() for name, v in given.answers.items()},
+        given.names,
     )
 
 
@@ -517,8 +536,15 @@ def as_recorded(task: Task) -> Task:
     """
     if not task.features:
         return task
+    if isinstance(task.features, Mapping):
+        numbers = {name: value for name, value in task.features.items() if isinstance(value, float)}
+        return replace(task, features={**task.features, **dict(zip(numbers, _single(numbers.values()), strict=True))})
+    return replace(task, features=tuple(_single(task.features)))
+
+
+def _single(values: Iterable[float]) -> list[float]:
     with np.errstate(over="ignore"):
-        single = np.asarray(task.features, dtype=np.float32).astype(float)
+        single = np.asarray([*values], dtype=np.float32).astype(float)
     if np.isinf(single).any():
         raise InvalidInputError("task.features", "holds a number beyond single precision", "rescale it below 3e38")
-    return replace(task, features=tuple(single.tolist()))
+    return [float(each) for each in single]

@@ -86,7 +86,7 @@ class KindCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The current certificate of a guarantee.
+    """The current certificate of a guarantee; losses are in widths of the range of rewards.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Guarantee:
     baseline
         The agent to compare with.
     loss_at_most
-        Units of reward per task, absolute.
+        Mean loss per task as a share of the range of rewards: units of reward where they lie in [0, 1].
     confidence
         Probability that the promise holds at all times.
     control
@@ -151,7 +151,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         check_text("guarantee.baseline", self.baseline, "pass the name of an agent")
         for name, remedy in (
-            ("loss_at_most", "pass units of reward per task, such as 0.02"),
+            ("loss_at_most", "pass a share of the range of rewards, such as 0.02"),
             ("confidence", "pass a probability, such as 0.95"),
             ("control", "pass a share of tasks, such as 0.25"),
         ):

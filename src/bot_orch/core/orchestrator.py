@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.constraints import Constraint, Objective, as_constraints
 from bot_orch.core.context import without_context
-from bot_orch.core.engine import ENGINE, Details, Engine, Observation
+from bot_orch.core.engine import ENGINE, Details, Engine, Observation, Proposal
 from bot_orch.core.events import (
     MODEL,
     SETTLING,
@@ -43,6 +43,7 @@ from bot_orch.core.events import (
 )
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.guarantee import Certificate, Guarantee
+from bot_orch.core.named import check_late, names_of, vector_of
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
@@ -78,7 +79,19 @@ from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
 from bot_orch.rng import derive_key, forks, random_prefix, stream_of, uniform
-from bot_orch.types import Agent, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.types import (
+    REWARD_ROUNDING,
+    Agent,
+    Answer,
+    Decision,
+    Measure,
+    Multiplier,
+    Outcome,
+    RandomKey,
+    RewardRange,
+    Task,
+    Terms,
+)
 
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
@@ -113,8 +126,8 @@ class Orchestrator:
     policy
         A policy or its name.
     lambda_
-        Weight of the alignment cost in the score, or ``auto``: an adaptive weight under which only agents much farther
-        away than the others have a cost (:mod:`bot_orch.core.alignment.dual`).
+        Weight of the alignment cost in the score, in units of reward, or ``auto``: an adaptive weight under which only
+        agents much farther away than the others have a cost (:mod:`bot_orch.core.alignment.dual`).
     seed
         Seed of the random stream; equal seeds, tasks and outcomes give equal decisions, apart from their ids.
     n_features
@@ -131,9 +144,10 @@ class Orchestrator:
         Units of the distances that lambda multiplies. ``reference`` (the default): distances relative to the
         variability of the reference, comparable across geometries. ``native``: those of the geometry, as in the paper.
     reward
-        Model that computes rewards from outcomes.
+        Model that computes rewards from outcomes. ``BoundedReward(low=1, high=5)``: rewards from 1 to 5 instead of 0 to
+        1. Estimates, costs and weights are then in these units.
     cost_weight
-        Reward units per dollar; short for ``objective=Objective(usd=...)``.
+        Units of reward per dollar; short for ``objective=Objective(usd=...)``.
     objective
         Weights of reward, dollars and seconds. Expected dollars and seconds are learned from ``outcome.cost_usd`` and
         ``outcome.elapsed_s`` and subtracted from the score in addition to the agents' ``cost``.
@@ -454,7 +468,7 @@ class Orchestrator:
 
     def encoded(self, task: Task) -> Task:
         """The task with its text replaced by the encoder's features, as :meth:`decide` uses and the log stores it."""
-        return encode(task, self._engine_for(task).settings)
+        return self._as_vector(task, self._engine_for(task).settings)
 
     def certificate(self) -> Certificate | None:
         """The current certificate of the guarantee; None without one.
@@ -505,7 +519,8 @@ class Orchestrator:
             return 0.5 * deadline_s
         if isinstance(eligible, Collection) and not eligible:
             return deadline_s
-        mask, index, value = known.mask(eligible), known.index[decision.agent], decision.terms.estimate
+        value = self._engine.rewards.unit(decision.terms.estimate)
+        mask, index = known.mask(eligible), known.index[decision.agent]
         others = np.ones(len(known.names), dtype=bool) if mask is None else mask
         return deadline_s * patience_share(state, value, index, others=others, deadline_s=deadline_s, rule=rule)
 
@@ -515,9 +530,33 @@ class Orchestrator:
         engine, t = self._engine_for(task), self._state.rounds + 1
         if wanted is not None and not engine.settings.team:
             engine = Engine(replace(engine.settings, team=True))
-        if engine.settings.text is not None or isinstance(task.features, Mapping):
-            task = encode(task, engine.settings)
+        if engine.settings.text is not None or engine.settings.names or isinstance(task.features, Mapping):
+            task = self._as_vector(task, engine.settings)
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
+
+    @staticmethod
+    def _as_vector(task: Task, settings: Settings) -> Task:
+        """The task with a vector of features; a task without any has all of those by name missing."""
+        given: Any = {} if settings.names and not task.features else task.features
+        if isinstance(given, Mapping):
+            names = () if settings.n_features == 0 else settings.names
+            task = replace(task, features=vector_of(given, names) if names else (), names=names)
+        return encode(task, settings)
+
+    def _named(self, task: Task) -> Engine:
+        """The engine, which knows the names of features from the first task on that has them by name."""
+        settings = self.settings
+        if settings.n_features == 0:
+            return self._engine
+        if isinstance(task.features, Mapping) and not settings.names and not self._fresh:
+            check_late(task.features, settings)
+        names = task.names or settings.names or names_of(cast("Mapping[str, Any]", task.features))
+        if names == settings.names:
+            return self._engine
+        if settings.names:
+            problem = f"are {', '.join(task.names)}, this orchestrator has {', '.join(settings.names)}"
+            raise InvalidInputError("task.names", problem, "pass the features by name")
+        return Engine(replace(settings, names=names))
 
     def _prepared(
         self,
@@ -563,9 +602,9 @@ class Orchestrator:
             names[int(agent)],
             names,
             p,
-            _terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost, found.bias),
+            self._described(engine, choice, found),
             self._name,
-            float(found.lambda_),
+            float(found.lambda_) * engine.rewards.width,
             self._state.seq,
             _random_key(self._stream, counter),
             task.features,
@@ -574,8 +613,31 @@ class Orchestrator:
             self._audited(counter, rate, wanted),
             rate,
             () if found.multipliers is None else self._multipliers(found.multipliers),
+            () if engine.settings.names == self.settings.names else engine.settings.names,
             *step,
         )
+
+    def _described(self, engine: Engine, choice: Choice, found: Proposal) -> Terms:
+        """The terms of the scores in units of reward."""
+        estimate, bonus, paid, bias = choice.estimate, choice.exploration, found.alignment, found.bias
+        cost = found.cost
+        if engine.rewards.is_unit:
+            return _terms(estimate.copy(), bonus, found.distance, paid, cost, bias)
+        width = engine.rewards.width
+        bias = None if bias is None else bias * width
+        estimate = engine.rewards.natural(estimate)
+        return _terms(estimate, bonus * width, found.distance, paid * width, cost * width, bias)
+
+    def _on_unit_scale(self, decision: Decision) -> Decision:
+        """A decision as the state keeps it: the inverse of :meth:`_described`."""
+        rewards, terms = self._engine.rewards, decision.terms
+        if rewards.is_unit:
+            return decision
+        per = 1.0 / rewards.width
+        bias = None if terms.bias is None else terms.bias * per
+        estimate, bonus = rewards.unit(terms.estimate), terms.exploration * per
+        found = _terms(estimate, bonus, terms.distance, terms.alignment * per, terms.cost * per, bias)
+        return replace(decision, terms=found, lambda_=decision.lambda_ * per)
 
     def _audited(self, counter: int, rate: float, wanted: Round | None) -> bool:
         """Whether a decision is marked for an audit; a later step of a round is as its first decision is."""
@@ -585,6 +647,7 @@ class Orchestrator:
         return rate > 0.0 and uniform(self._audit_stream, counter) < rate
 
     def _multipliers(self, values: Floats) -> tuple[Multiplier, ...]:
+        values = values * self._engine.rewards.width
         wanted = zip(self.settings.constraints, values.tolist(), strict=True)
         return tuple(Multiplier(each.name, value, each.unit) for each, value in wanted)
 
@@ -610,7 +673,8 @@ class Orchestrator:
             _, engine, observed = prepared
         else:
             if decision.encoder:  # the text is not needed again
-                task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
+                names = decision.names or task.names
+                task = replace(task, text=None, features=decision.features, encoded=decision.encoder, names=names)
             wanted = _round(decision.answers, decision.attempts)
             engine, _, observed = self._observed(task, eligible, wanted)
         self._committed(engine, decision, observed)
@@ -623,6 +687,7 @@ class Orchestrator:
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         if engine is not self._engine:
             self._use(engine)
+        decision = self._on_unit_scale(decision)
         state, index = self._state, self._roster.index[decision.agent]
         agent, terms = self._roster.places[index], decision.terms
         choice = None
@@ -783,6 +848,7 @@ class Orchestrator:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         if judge:
             check_text("judge", judge, "pass the name of the judge")
+        outcome = self._unit_outcome(outcome)
         accepted = self._state.pending.get(decision_id) if type(decision_id) is str else None
         ends_round = accepted is not None and accepted.action == "accept"
         if accepted is not None and ends_round:
@@ -908,7 +974,32 @@ class Orchestrator:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a fraction of a zero) or ``time`` only."""
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        return self._meaning(self._unit_outcome(outcome))
+
+    def _meaning(self, outcome: Outcome) -> OutcomeMeaning:
+        """What an outcome on the unit scale teaches."""
         return self._engine.completion.meaning(outcome, self.reward.read(self._state.parts["reward"], 0, outcome))
+
+    def checked(self, outcome: Outcome) -> Outcome:
+        """The outcome, with a reward that rounding put outside of the range clipped; an error if it is farther outside.
+
+        Examples
+        --------
+        >>> Orchestrator(["a", "b"]).checked(Outcome.completed(1.0000000000000002)).reward
+        1.0
+        """
+        if type(outcome) is not Outcome:
+            require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        given = outcome.reward
+        reward = None if given is None else self._engine.rewards.check(given)
+        return outcome if reward == given else replace(outcome, reward=reward)
+
+    def _unit_outcome(self, outcome: Outcome) -> Outcome:
+        """The outcome with its reward on the unit scale."""
+        outcome, rewards = self.checked(outcome), self._engine.rewards
+        if rewards.is_unit or outcome.reward is None:
+            return outcome
+        return replace(outcome, reward=rewards.unit(outcome.reward))
 
     @exclusive
     def expire(self, decision_ids: Iterable[str] = (), *, older_than_round: int | None = None) -> tuple[str, ...]:
@@ -951,7 +1042,8 @@ class Orchestrator:
         missing = set(names) - set(rewards)
         if missing:
             raise InvalidInputError("rewards", f"lacks {sorted(missing)}", "give a reward for every agent")
-        values = np.array([check_reward(rewards[name], f"rewards.{name}") for name in names])
+        known = self._engine.rewards
+        values = known.unit(np.array([known.check(rewards[name], f"rewards.{name}") for name in names]))
         self._settle(decision)
         index = self._roster.index.get(decision.agent)
         if index is not None:
@@ -980,7 +1072,7 @@ class Orchestrator:
         Parameters
         ----------
         evaluations
-            Rewards in [0, 1], NaN where missing: a matrix (rows, agents), lists by agent, a DataFrame with a column per
+            Rewards, NaN where missing: a matrix (rows, agents), lists by agent, a DataFrame with a column per
             agent, or records with ``agent`` and ``reward`` (an old log).
         features
             Features of the rows, (rows, d), or names of columns; or ``tasks``, one :class:`~bot_orch.Task` per row,
@@ -1004,7 +1096,11 @@ class Orchestrator:
         """
         most = most_lessons(most, len(self.agents))
         given = self.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight, answers=answers)
-        settings, given = fit_features(self.settings, given, first=self._fresh)
+        given = replace(given, rewards=_unit_rewards(given.rewards, self._engine.rewards))
+        named = self.settings
+        if given.names and not named.names and named.n_features != 0:
+            named = replace(named, names=given.names)
+        settings, given = fit_features(named, given, first=self._fresh)
         if given.answers is not None and not settings.team:
             settings = replace(settings, team=True)
         engine = self._engine if settings is self.settings else Engine(settings)
@@ -1031,6 +1127,7 @@ class Orchestrator:
         """Convert the arguments of :meth:`learn_from` to one value, with texts encoded, as stored in the log."""
         known = None if tasks is None else encoded_tasks(tasks, self.settings, first=self._fresh)
         given = as_evaluations(evaluations, self.agents, features=features, tasks=known, weight=weight)
+        _unit_rewards(given.rewards, self._engine.rewards)  # refused before they are logged
         return given if answers is None else with_answers(given, answers)
 
     @exclusive
@@ -1276,7 +1373,15 @@ class Orchestrator:
             return self._engine
         if task.text is not None and self.settings.text is None and isinstance(self.policy, WarmStart):
             task = replace(task, text=None)  # the policy was taught without texts
-        return self._engine.for_task(task, first=self._fresh)
+        engine = self._engine
+        if task.names or isinstance(task.features, Mapping):
+            engine, task = self._named(task), self._counted(task)
+        return engine.for_task(task, first=self._fresh)
+
+    def _counted(self, task: Task) -> Task:
+        """The task, without features by name where features are unused."""
+        unused = self.settings.n_features == 0 and isinstance(task.features, Mapping)
+        return replace(task, features=()) if unused else task
 
     @property
     def _fresh(self) -> bool:
@@ -1300,7 +1405,7 @@ class Orchestrator:
             earlier = state.silences.get(decision_id)
             if earlier is None and not audit:
                 earlier = state.provisional.get(decision_id)
-            if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
+            if earlier is not None and self._meaning(outcome) in ("reward", "zero"):
                 return earlier.decision
         return state.pending.get(decision_id) or self._pending(decision_id, audit=audit)
 
@@ -1335,6 +1440,15 @@ def _round(seen: Sequence[Answer], attempts: int) -> Round | None:
     if type(attempts) is int and attempts == 1 and type(seen) in (tuple, list) and not seen:  # the usual case
         return None
     return rounds.wanted(seen, attempts)
+
+
+def _unit_rewards(rewards: Floats, known: RewardRange) -> Floats:
+    """Evaluations on the unit scale, NaN where missing; refused if one is outside of the range."""
+    spare = REWARD_ROUNDING * max(1.0, known.width)
+    if np.any((rewards < known.low - spare) | (rewards > known.high + spare)):
+        remedy = "rescale them, or state the range that rewards have: BoundedReward(low=..., high=...)"
+        raise InvalidInputError("evaluations", f"holds a reward outside of {known}", remedy)
+    return np.asarray(known.unit(np.clip(rewards, known.low, known.high)))
 
 
 def _id(decision_id: str) -> str:

@@ -15,7 +15,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import cause_of
 from bot_orch.survival.kaplan_meier import OnlineKaplanMeier
 from bot_orch.survival.reward import live_reward
-from bot_orch.types import Outcome
+from bot_orch.types import Outcome, RewardRange
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,18 @@ class RewardModel(ABC):
     id: ClassVar[str]
 
     @property
+    def range(self) -> RewardRange:
+        """The rewards that callers may report: [0, 1], unless the model says otherwise."""
+        return RewardRange()
+
+    @property
     def schema(self) -> Schema:
         """State arrays; empty for a model without state."""
         return {}
 
     @abstractmethod
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
-        """Reward in [0, 1], or ``None`` if the outcome has none. No side effects."""
+        """Reward in [0, 1], or ``None`` if the outcome has none; that of the outcome is in [0, 1]. No side effects."""
 
     def learn(self, state: Arrays, agent: int, outcome: Outcome) -> None:  # noqa: B027
         """Update the state with an outcome, after :meth:`read`. The default has no state."""
@@ -43,13 +48,37 @@ class RewardModel(ABC):
 
 @dataclass(frozen=True)
 class BoundedReward(RewardModel):
-    """The reward reported by the caller.
+    """The reward reported by the caller, from ``low`` to ``high``.
 
-    A ``timeout`` without a reward means that the agent exceeded its own time limit; its reward is zero. Any other
-    outcome without a reward has none here; :mod:`bot_orch.core.completion` decides what it teaches.
+    A ``timeout`` without a reward means that the agent exceeded its own time limit; its reward is the lowest one. Any
+    other outcome without a reward has none here; :mod:`bot_orch.core.completion` decides what it teaches.
+
+    The orchestrator learns rewards on the unit scale, from 0 to 1. All that it is told and tells is in the units of
+    the reward, penalties and their weights as well; only the loss of a guarantee is a share of the range.
+
+    Examples
+    --------
+    >>> from bot_orch import Orchestrator, Task
+    >>> router = Orchestrator(["a", "b"], "ucb1", reward=BoundedReward(low=1, high=5), floor=0.0)
+    >>> for _ in range(9):
+    ...     decision = router.decide(Task())
+    ...     router.observe(decision.id, Outcome.completed(reward=4.0 if decision.agent == "a" else 2.0))
+    >>> router.derive(Task()).terms.estimate
+    array([4., 2.])
     """
 
+    low: float = 0.0
+    high: float = 1.0
     id: ClassVar[str] = "bounded"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", self.range.low)
+        object.__setattr__(self, "high", self.range.high)
+
+    @property
+    def range(self) -> RewardRange:
+        """The rewards from ``low`` to ``high``."""
+        return RewardRange(self.low, self.high)
 
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
         """``outcome.reward``; zero if the agent exceeded its time limit."""

@@ -191,7 +191,8 @@ class Roster:
             profiles = self._profiles(alignment, task)
         context = _context(task, engine.settings) if engine.settings.context_width else None
         mask = None if eligible is None else self.mask(eligible)
-        observed = Observation(t, self.cost, context, eligible=mask, pending=pending, free=self.free)
+        cost = self.cost if self.free or engine.rewards.is_unit else self.cost / engine.rewards.width
+        observed = Observation(t, cost, context, eligible=mask, pending=pending, free=self.free)
         if alignment is not None:
             observed.reference, observed.profiles = reference, profiles
         if task.profiles or task.claims:

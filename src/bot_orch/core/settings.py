@@ -13,8 +13,8 @@ from bot_orch.core.constraints.limits import Constraint, Objective, constraint_f
 from bot_orch.core.guarantee import Guarantee
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
-from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
-from bot_orch.encoders import Encoder, check_name
+from bot_orch.core.text import TextFeatures
+from bot_orch.encoders import Encoder, check_name, encoder_from_spec, encoder_spec
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
@@ -158,6 +158,8 @@ class Settings:
             wants["guarantee"] = self.guarantee.spec()
         if self.team:
             wants["team"] = True
+        if self.names:
+            wants["names"] = list(self.names)
         return {
             "policy": to_spec(self.policy),
             "lambda": self.lambda_,
@@ -184,5 +186,6 @@ class Settings:
             constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
             guarantee=Guarantee.from_spec(document["guarantee"]) if "guarantee" in document else None,
             team=document.get("team", False),
+            names=tuple(document.get("names", ())),
             **{name: document[name] for name in _PLAIN if name in document},
         )

@@ -251,6 +251,7 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         document.get("audit", False),
         document.get("audit_probability", 0.0),
         tuple(Multiplier(*each) for each in document.get("multipliers", ())),
+        tuple(document.get("names", ())),
         document.get("action", "ask"),
         tuple(answer_of(*each) for each in document.get("answers", ())),
         document.get("attempts", 1),

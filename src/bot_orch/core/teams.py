@@ -46,7 +46,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate
 from bot_orch.numerics.choice import with_uniform_share
-from bot_orch.policies.auto import coupled_randucb
+from bot_orch.numerics.choice import coupled_randucb
 from bot_orch.types import Answer
 
 RECENT = 0.05  # rate of the share of an agent's calls that are answered

@@ -1,21 +1,22 @@
-"""Text as context: a task's text is encoded and appended to its features.
+"""Text as context: a task's text is encoded once and appended to its features.
 
-The numbers are rounded to single precision and kept with the decision, under the encoder's version and their number.
-From there on they are used as they are: learning, replay and evaluation need neither the text nor the encoder.
+The numbers are kept with the decision, under the encoder's version and their number. From there on they are used as
+they are: learning, replay and evaluation need neither the text nor the encoder. Codes of words are whole numbers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Floats
-from bot_orch.core.named import names_of, vector_of
-from bot_orch.encoders import AbsentEncoder, Encoder, encoder_version, find_encoder, spread_words
+from bot_orch.core.named import names_of, numbered
+from bot_orch.encoders import Encoder, encoder_version, find_encoder, spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.types import Decision, Task
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class TextFeatures:
     """The encoder in use, by version, and its number of features.
+
+    ``words`` is the number of trailing word codes of :class:`~bot_orch.encoders.HashedWords`; 0 if all are dense.
 
     Examples
     --------
@@ -40,13 +43,9 @@ class TextFeatures:
 
     @property
     def words(self) -> int:
-        """Number of trailing word codes of :class:`~bot_orch.encoders.HashedWords`; 0 if all features are dense.
-
-        Numbers of an encoder that is not known here are dense.
-        """
+        """Number of trailing features that are word codes."""
         name, _, slots = self.version.partition(":")
-        known = name.startswith("words@") and slots.isdecimal() and int(slots) <= self.width
-        return int(slots) if known else 0
+        return int(slots) if name.startswith("words@") and slots.isdecimal() and int(slots) <= self.width else 0
 
     def __str__(self) -> str:
         return f"{self.version}#{self.width}"
@@ -60,48 +59,33 @@ class TextFeatures:
         return cls(version, int(width))
 
 
-def encoder_spec(encoder: Encoder | str | None) -> dict[str, str] | None:
-    """JSON values: a name, or the version of a callable, which itself is not saved."""
-    if encoder is None:
-        return None
-    return {"name": encoder} if isinstance(encoder, str) else {"version": encoder_version(encoder)}
-
-
-def encoder_from_spec(document: dict[str, str] | None) -> Encoder | str | None:
-    """The inverse of :func:`encoder_spec`; a callable becomes an :class:`~bot_orch.encoders.AbsentEncoder`."""
-    if document is None:
-        return None
-    return document["name"] if "name" in document else AbsentEncoder(document["version"])
-
-
 def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
     """The settings, completed by the features of the first task, and by the encoder once a text arrives."""
-    if isinstance(task.features, Mapping):
-        settings = settings if settings.names else replace(settings, names=names_of(task.features))
-        task = numbered(task, settings)
+    if isinstance(task.features, Mapping) and not settings.names:
+        settings = replace(settings, names=names_of(task.features))
     if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
-        settings = replace(settings, text=_features_of(settings.encoder, task))
-    if settings.n_features is not None or not task.features:
-        return settings
-    encoded = settings.text.width if settings.text is not None and task.encoded else 0
-    if len(task.features) == encoded:
+        settings = announced(settings) if not task.encoded else replace(settings, text=TextFeatures.parse(task.encoded))
+    features = numbered(task, settings.names).features
+    own = len(features) - (settings.text.width if settings.text is not None and task.encoded else 0)
+    if settings.n_features is not None or not own:
         return settings
     if not first:
-        problem = f"has {len(task.features)} numbers, the first task had none"
+        problem = f"has {own} numbers, the first task had none"
         raise InvalidInputError("task.features", problem, "pass n_features when you create the orchestrator")
-    return replace(settings, n_features=len(task.features) - encoded)
+    return replace(settings, n_features=own)
 
 
 def announced(settings: Settings) -> Settings:
-    """The settings with the encoder in use from the start."""
+    """The settings with the encoder in use, before any text arrives."""
     if settings.encoder is None or settings.text is not None:
         return settings
-    return replace(settings, text=_features_of(settings.encoder, Task(text="")))
+    found = find_encoder(settings.encoder)
+    return replace(settings, text=TextFeatures(encoder_version(found), len(_numbers(found, ""))))
 
 
 def carried_over(settings: Settings, old: Settings) -> Settings:
     """The settings, completed by what ``old`` learned from its first task or round."""
-    if settings.n_features is None:
+    if settings.n_features in (None, old.n_features) and not settings.names:
         settings = replace(settings, n_features=old.n_features, names=old.names)
     if old.team:
         settings = replace(settings, team=True)
@@ -117,29 +101,21 @@ def encode(task: Task, settings: Settings) -> Task:
     A task without a text gets zeros, as an empty text does under the built-in encoder. A task that is encoded already,
     such as one of a log, is returned as it is.
     """
-    text, task = settings.text, numbered(task, settings)
+    text, task = settings.text, numbered(task, settings.names)
     if text is None or settings.encoder is None:
         return task
-    label = str(text)
+    label, n = str(text), settings.n_features or 0
     if task.encoded:
         if task.encoded != label:
             problem = f"is {task.encoded!r}, this orchestrator learned with {label!r}"
             raise InvalidInputError("task.encoded", problem, "pass the text, or use the orchestrator of that encoder")
         return task
-    n = settings.n_features or 0
     own = task.features if n else ()
     if len(own) != n:
         problem = f"has {len(own)} numbers, this orchestrator expects {n}"
         raise InvalidInputError("task.features", problem, "pass as many with every task")
     numbers = (0.0,) * text.width if task.text is None else _checked(settings.encoder, task.text, text)
     return replace(task, text=None, features=(*own, *numbers), encoded=label)
-
-
-def numbered(task: Task, settings: Settings) -> Task:
-    """The task with a vector instead of features by name."""
-    if not isinstance(task.features, Mapping):
-        return task
-    return replace(task, features=vector_of(task.features, settings.names or names_of(task.features)))
 
 
 def numbers_of(decision: Decision, settings: Settings) -> tuple[float, ...] | None:
@@ -149,8 +125,7 @@ def numbers_of(decision: Decision, settings: Settings) -> tuple[float, ...] | No
     """
     text, found = settings.text, decision.features
     if text is not None and not decision.encoder:
-        n = settings.n_features or 0
-        found = (*(found if n else ()), *(0.0,) * text.width)
+        found = (*(found if settings.n_features else ()), *(0.0,) * text.width)
     elif decision.encoder != ("" if text is None else str(text)):
         return None
     return found if len(found) == settings.context_width else None
@@ -159,13 +134,6 @@ def numbers_of(decision: Decision, settings: Settings) -> tuple[float, ...] | No
 def dense(features: npt.ArrayLike, settings: Settings) -> Floats:
     """Dense features: missing values are zero, word codes are spread over as many columns."""
     return spread_words(np.nan_to_num(np.asarray(features, dtype=float)), settings.words)
-
-
-def _features_of(encoder: Encoder | str, task: Task) -> TextFeatures:
-    if task.encoded:
-        return TextFeatures.parse(task.encoded)
-    found = find_encoder(encoder)
-    return TextFeatures(encoder_version(found), len(_numbers(found, task.text or "")))
 
 
 def _checked(encoder: Encoder | str, text: str, wanted: TextFeatures) -> tuple[float, ...]:
@@ -181,18 +149,16 @@ def _checked(encoder: Encoder | str, text: str, wanted: TextFeatures) -> tuple[f
     return numbers
 
 
-def _numbers(encoder: Encoder, text: Any) -> tuple[float, ...]:
-    """The encoder's output in single precision, as stored in the log."""
-    if not isinstance(text, str):
-        raise InvalidInputError("task.text", f"is of type {type(text).__name__}", "pass a string, or None")
+def _numbers(encoder: Encoder, text: str) -> tuple[float, ...]:
+    """The encoder's output; numbers of one's own encoder are checked."""
     try:
-        values = np.asarray(encoder(text), dtype=np.float32)
+        values = np.asarray(encoder(text), dtype=float)
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError("encoder", f"failed ({error})", "return a list of numbers for every text") from error
     if values.ndim != 1 or not values.size:
         raise InvalidInputError("encoder", f"gave shape {values.shape}", "return one list of numbers for one text")
-    if not np.isfinite(values).all():
-        raise InvalidInputError("encoder", "gave a number that is not finite", "return finite numbers below 3e38")
-    return tuple(values.astype(float).tolist())
+    if not math.isfinite(values.sum()):
+        raise InvalidInputError("encoder", "gave a number that is not finite", "return finite numbers")
+    return tuple(values.tolist())

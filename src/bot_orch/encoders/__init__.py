@@ -16,6 +16,8 @@ __all__ = [
     "Encoder",
     "HashedWords",
     "check_name",
+    "encoder_from_spec",
+    "encoder_spec",
     "encoder_version",
     "find_encoder",
     "spread_words",
@@ -42,6 +44,20 @@ def check_name(name: str) -> str:
         remedy = f"pass one of {', '.join(ENCODERS)}, a callable, or None"
         raise InvalidInputError("encoder", f"is {name!r}", remedy)
     return name
+
+
+def encoder_spec(encoder: Encoder | str | None) -> dict[str, str] | None:
+    """JSON values: a name, or the version of a callable, which itself is not saved."""
+    if encoder is None:
+        return None
+    return {"name": encoder} if isinstance(encoder, str) else {"version": encoder_version(encoder)}
+
+
+def encoder_from_spec(document: dict[str, str] | None) -> Encoder | str | None:
+    """The inverse of :func:`encoder_spec`; a callable becomes an :class:`~bot_orch.encoders.AbsentEncoder`."""
+    if document is None:
+        return None
+    return document["name"] if "name" in document else AbsentEncoder(document["version"])
 
 
 @lru_cache(maxsize=8)

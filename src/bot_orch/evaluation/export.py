@@ -23,6 +23,7 @@ from bot_orch.core.events import (
     FeedbackGiven,
     TaskRecord,
 )
+from bot_orch.core.named import columns_of
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.evaluation.rounds import counts_as_zero
@@ -38,30 +39,34 @@ COLUMNS = (
 def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
     """One flat row per decision, with the last reported outcome.
 
-    A timeout, a failure or silence of the patience has reward zero where the router learns it as zero.
+    With features by name, ``names`` are those of the first numbers of ``features``; a category has one per value of
+    its hash. A timeout, a failure or silence of the patience has the lowest reward where the router learns it as that.
     """
     rows: dict[str, dict[str, Any]] = {}
     router: Orchestrator | None = None
+    named: tuple[str, ...] = ()
     answered: dict[str, float] = {}
     for row in log.read():
         event = row.event()
         if isinstance(event, Configured):
             router = Orchestrator.from_json(event.document)
+            named = columns_of(router.settings.names)
         elif isinstance(event, DecisionMade):
             propensity = event.propensity
             early = rows.pop(event.id, None)
-            rows[event.id] = _line(event, row.time_us, propensity) | (early or {})
+            named = columns_of(event.names) or named
+            rows[event.id] = _line(event, row.time_us, propensity, named) | (early or {})
         elif isinstance(event, FeedbackGiven):
             line = rows.setdefault(event.decision_id, {})
             _add_feedback(line, event)
             first = event.effect in SETTLING or event.effect == "early"
             if first and router is not None and counts_as_zero(router, event.outcome()):
-                line["reward"] = 0.0
+                line["reward"] = router.reward.range.low
         elif isinstance(event, Censored):
             line = rows.setdefault(event.decision_id, {})
             line.update(elapsed_s=event.elapsed_s, completed=False, reason=event.reason)
             if router is not None and counts_as_zero(router, event.outcome(answered.get(event.decision_id))):
-                line["reward"] = 0.0
+                line["reward"] = router.reward.range.low
         elif isinstance(event, AttemptEnded) and event.decision_id in rows:
             line = rows[event.decision_id]
             line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd
@@ -89,7 +94,7 @@ def export(log: Log, path: Path, *, form: str | None = None, events: bool = Fals
     return len(lines)
 
 
-def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any]:
+def _line(event: DecisionMade, time_us: int, propensity: float, named: tuple[str, ...]) -> dict[str, Any]:
     return {
         "decision_id": event.id,
         "time_us": time_us,
@@ -106,6 +111,7 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
         "revisions": 0,
         "propensities": {} if math.isnan(propensity) else _by_agent(event),
         "features": null_for_nan(event.seen()),
+        **({"names": named} if named else {}),
         "audit_probability": event.audit_probability,
     }
 

@@ -18,9 +18,9 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingFileError
 from bot_orch.evaluation.cells import Kind, is_missing, numbers_of
 from bot_orch.evaluation.sheet import Sheet, sheet_of_csv, sheet_of_parquet
-from bot_orch.evaluation.tables import DecisionTable, check_range, read_decisions, texts
+from bot_orch.evaluation.tables import DecisionTable, check_range, flat, read_decisions, texts
 from bot_orch.log.log import Log, Row
-from bot_orch.types import Outcome, Task
+from bot_orch.types import Outcome, RewardRange, Task
 
 #: What can be imported.
 SOURCES = ("csv", "jsonl", "parquet", "dsjson")
@@ -32,7 +32,7 @@ TABLE_COLUMNS = (
 #: What a table for ``bot-orch arena`` calls them, read where the column of our name is absent.
 _ALSO = {"cost_usd": "cost", "elapsed_s": "seconds", "task_id": "task"}
 #: Further columns of our own export.
-_KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probability", "audited")
+_KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probability", "audited", "names")
 _DSJSON = ("_label_cost", "_label_probability", "_label_Action", "_labelIndex", "a", "p", "c", "EventId", "Timestamp")
 _TIME = "write seconds since 1970, or a date such as 2026-01-31T12:00Z"
 _MOST_AGENTS = 200
@@ -83,13 +83,13 @@ def import_log(
         raise MissingFileError("FILE", f"{path} is no file", "pass the file to import")
     if log.last()[0]:
         raise InvalidInputError("--out", "holds events already", "name a new log")
-    low, high = check_range(reward_range)
-    given, ignored = _sheet_of(path, source, agents, (low, high))
+    known = check_range(reward_range)
+    given, ignored = _sheet_of(path, source, agents, known)
     sheet = _by_our_names(given, columns or {})
     done, rewards = _completed(sheet), _optional(sheet, "reward")
-    least = np.where(~done & (rewards == 0.0), low, rewards)  # a failure is often written as 0, whatever the range
-    sheet = replace(sheet, columns={**sheet.columns, "reward": least})
-    table = read_decisions(sheet, agents, (low, high), assume_uniform=assume_uniform)
+    failed = ~done & (rewards == 0.0)  # a failure is often written as 0, whatever the range
+    sheet = replace(sheet, columns={**sheet.columns, "reward": np.where(failed, known.low, rewards)})
+    table = read_decisions(sheet, agents, reward_range, assume_uniform=assume_uniform)
     if len(table.agents) > _MOST_AGENTS:
         problem = f"has {len(table.agents)} different values"
         raise InvalidInputError(sheet.place("agent"), problem, "name the column of the agents: --map agent=COLUMN")
@@ -98,17 +98,15 @@ def import_log(
     read = {name for name in sheet.columns if _is_read(name, sheet, table.agents)}
     used = {sheet.theirs.get(name, name) for name in read}
     unread = [name for name in given.columns if name not in used]
-    known = int(np.isfinite(table.decisions.propensities).all(axis=1).sum())
+    told = int(np.isfinite(table.decisions.propensities).all(axis=1).sum())
     scored = table.requests - table.missing
-    return ImportSummary(table.requests, table.agents, scored, propensities=known, ignored=(*ignored, *unread))
+    return ImportSummary(table.requests, table.agents, scored, propensities=told, ignored=(*ignored, *unread))
 
 
-def _sheet_of(
-    path: Path, source: str, agents: Sequence[str], reward_range: tuple[float, float]
-) -> tuple[Sheet, tuple[str, ...]]:
+def _sheet_of(path: Path, source: str, agents: Sequence[str], known: RewardRange) -> tuple[Sheet, tuple[str, ...]]:
     """The cells of a file, and what is not read of it."""
     if source == "dsjson":
-        return _sheet_of_dsjson(path, agents, reward_range)
+        return _sheet_of_dsjson(path, agents, known)
     return {"csv": sheet_of_csv, "jsonl": _sheet_of_jsonl, "parquet": sheet_of_parquet}[source](path), ()
 
 
@@ -154,7 +152,8 @@ def _events(sheet: Sheet, table: DecisionTable, done: Bools) -> Iterator[tuple[E
     """Settings, then decisions with their outcomes, in the order of their times if all have one."""
     ids, times = _ids(sheet), _times(sheet)
     task_ids, kinds, by, reasons = (texts(sheet, name) for name in ("task_id", "kind", "by", "reason"))
-    numbers = [table.scaled(), *(_optional(sheet, name, "amount") for name in ("elapsed_s", "cost_usd"))]
+    spent = (_optional(sheet, name, "amount") for name in ("elapsed_s", "cost_usd"))
+    numbers = [table.range.unit(table.decisions.reward), *spent]
     order = range(len(ids)) if 0 in times else sorted(range(len(ids)), key=times.__getitem__)
     settings = Orchestrator(table.agents, ids="derived").to_json()
     yield Configured(settings, engine=IMPORTED), "", (times[order[0]] or 1) - 1
@@ -255,9 +254,7 @@ def _sheet(path: Path, records: Sequence[Mapping[str, Any]]) -> Sheet:
     return Sheet(path.name, {name: [record.get(name) for record in records] for name in names}, first_row=1)
 
 
-def _sheet_of_dsjson(
-    path: Path, agents: Sequence[str], reward_range: tuple[float, float]
-) -> tuple[Sheet, tuple[str, ...]]:
+def _sheet_of_dsjson(path: Path, agents: Sequence[str], known: RewardRange) -> tuple[Sheet, tuple[str, ...]]:
     """The decisions with a label, in our columns, and the names that are not read.
 
     Others are dangling observations, or decisions that are not to be learned from.
@@ -265,7 +262,7 @@ def _sheet_of_dsjson(
     records = [record for record in _records(path) if "_label_cost" in record]
     if not records:
         raise InvalidInputError(path.name, "holds no decision", "pass a file of dsjson with decisions")
-    sheet, (low, high) = _sheet(path, records), reward_range
+    sheet, low, high = _sheet(path, records), known.low, known.high
     cost = numbers_of(sheet, "_label_cost", "number")
     for row in np.flatnonzero((cost < low) | (cost > high)):
         problem, remedy = f"is {cost[row]:g}, outside of {low:g} to {high:g}", "pass --range LOW HIGH, of the costs"
@@ -275,7 +272,7 @@ def _sheet_of_dsjson(
         "agent": [agent for agent, _ in ranked],
         "reward": low + high - cost,
         "propensities": [p for _, p in ranked],
-        "features": [dict(_flat("c", record.get("c") or {})) for record in records],
+        "features": [dict(flat("c", record.get("c") or {})) for record in records],
         "decision_id": [record.get("EventId") for record in records],
         "time": [record.get("Timestamp") for record in records],
     }
@@ -305,15 +302,3 @@ def _action(sheet: Sheet, row: int, value: Any, agents: Sequence[str]) -> str:
             sheet.place("a", row), f"is {name[:40]!r}", f"--agents names actions 1 to {len(agents)}"
         )
     return agents[int(name) - 1]
-
-
-def _flat(path: str, value: Any, *, depth: int = 0) -> Iterator[tuple[str, float]]:
-    """Numbers by their path; a text is a feature that is 1. Names that begin with ``_`` are of actions, or internal."""
-    if isinstance(value, Mapping | list) and depth < 20:
-        for name, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
-            if not str(name).startswith("_"):
-                yield from _flat(f"{path}.{name}", inner, depth=depth + 1)
-    elif isinstance(value, bool | int | float):
-        yield path, value
-    elif isinstance(value, str) and value:
-        yield f"{path}={value}", 1.0

@@ -79,7 +79,7 @@ class LogSample:
     propensities
         With which probabilities, (n, M).
     features
-        What was known beforehand, (n, d); d may be 0.
+        What was known beforehand, (n, d), NaN where missing; d may be 0.
     expected
         Each agent's expected reward, (n, M), by a model that has not seen the row's reward; fitted here unless given.
     """
@@ -129,14 +129,13 @@ def estimates(
     *,
     confidence: float = 0.95,
     min_effective: float = 50.0,
-    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> tuple[Estimate, ...] | Refusal:
     """IPS, SNIPS and DR of a target policy, or why there are none.
 
     Parameters
     ----------
     logged
-        The decisions.
+        The decisions, with rewards in [0, 1].
     target
         pi(a | x), (n, M): the target's probabilities, row by row; (P, n, M) for P paths of a policy that learns. They
         may depend on earlier rows only.
@@ -144,8 +143,6 @@ def estimates(
         Probability with which each interval covers the value.
     min_effective
         Least effective sample size; below it nothing is estimated.
-    reward_range
-        The least and the largest reward that is possible.
     """
     z, found = quantile(confidence), support(logged, target)
     if (refused := refusal(found, len(logged), min_effective)) is not None:
@@ -159,15 +156,13 @@ def estimates(
 
     def estimate(name: str) -> Estimate:
         value, error = _over_paths(methods[name], target)
-        low, high = wilson(value, error, found.rare_n, z=z, reward_range=reward_range)
+        low, high = wilson(value, error, found.rare_n, z=z)
         return Estimate(name, value, low, high=high, effective_n=found.effective_n)
 
     return tuple(map(estimate, methods))
 
 
-def wilson(
-    value: float, error: float, n: float, *, z: float, reward_range: tuple[float, float] = (0.0, 1.0)
-) -> tuple[float, float]:
+def wilson(value: float, error: float, n: float, *, z: float) -> tuple[float, float]:
     """The interval of a mean with this standard error: that of Wilson for n rewards of 0 and 1.
 
     Examples
@@ -176,16 +171,15 @@ def wilson(
     >>> f"{low:.4f} {high:.4f}"
     '0.0000 0.0298'
     """
-    least, most = reward_range
     # Many successes of little weight vary less than n rewards of 0 and 1: pulled to the middle by n alone, the interval
     # would begin too close to the value. So it also holds that of as many rewards as have this variance.
-    implied = (value - least) * (most - value) / error**2 if error > 0.0 else n
+    implied = value * (1.0 - value) / error**2 if error > 0.0 else n
     low, high = value, value
     for size in (n, max(n, implied)):
         share = size / (size + z * z)
-        middle = share * value + (1.0 - share) * (least + most) / 2.0
-        half = z * share * math.hypot(error, z * (most - least) / (2.0 * size))
-        low, high = min(low, max(middle - half, least)), max(high, min(middle + half, most))
+        middle = share * value + (1.0 - share) / 2.0
+        half = z * share * math.hypot(error, z / (2.0 * size))
+        low, high = min(low, max(middle - half, 0.0)), max(high, min(middle + half, 1.0))
     return low, high
 
 
@@ -264,7 +258,8 @@ def _self_normalised(w: Floats, r: Floats) -> tuple[float, float]:
 
 
 def _design(features: Floats) -> Floats:
-    """An intercept and standardised features, so that the ridge penalty does not depend on units."""
+    """An intercept and standardised features, zero where missing; so the ridge penalty does not depend on units."""
+    features = np.nan_to_num(features)
     centred = features - features.mean(axis=0)
     spread = centred.std(axis=0)
     varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=0.0)

@@ -19,7 +19,7 @@ from bot_orch.encoders import spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.log.log import Log
-from bot_orch.types import Agent, Outcome, Task
+from bot_orch.types import Agent, Outcome, RewardRange, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class LoggedRounds:
         By decision, the reward that replaced an outcome without one.
     rewards
         By decision, the *last* reward given, revisions and late reports included: what the decision is scored with.
-        A timeout of which no reward was given scores zero where the router learns it as zero.
+        A timeout of which no reward was given has the lowest one where the router learns it as that.
     revised
         Decisions whose reward was given again after the first time.
     earlier
@@ -116,6 +116,11 @@ class LoggedRounds:
         by_id = {entry["id"]: agent_from_dict(entry) for entry in entries}
         return [by_id.get(name, Agent(name)) for name in self.agents]
 
+    @cached_property
+    def range(self) -> RewardRange:
+        """The rewards that the log's settings allow."""
+        return self.configured().reward.range
+
     def propensities(self) -> Floats:
         """The probabilities that the log's decisions were drawn with, (n, M)."""
         return np.array([event.column("propensity") for event in self.made]).reshape(len(self.made), len(self.agents))
@@ -165,7 +170,7 @@ def collect(log: Log, since_us: int = 0, *, newest: int | None = None, settings:
 
 
 def counts_as_zero(router: Orchestrator, outcome: Outcome) -> bool:
-    """Whether a router with these settings learns an outcome without a reward as zero.
+    """Whether a router with these settings learns an outcome without a reward as the lowest one.
 
     Examples
     --------
@@ -181,9 +186,9 @@ def counts_as_zero(router: Orchestrator, outcome: Outcome) -> bool:
 
 
 def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
-    """Rewards of the decisions that a router learns as zero without a reported reward: timeouts and failures."""
+    """Rewards of the decisions that a router learns as the lowest one without a report: timeouts and failures."""
     router = Orchestrator.from_json(settings)
-    return {key: 0.0 for key, lesson in lessons.items() if counts_as_zero(router, lesson.outcome)}
+    return {key: router.reward.range.low for key, lesson in lessons.items() if counts_as_zero(router, lesson.outcome)}
 
 
 def _padded(event: DecisionMade, width: int) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -14,15 +14,17 @@ from bot_orch.checks import check_number
 from bot_orch.codec import decode_json
 from bot_orch.core.events import IMPORTED, DecisionMade, TaskRecord, stored_column
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.reward import BoundedReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.cells import array_of, is_missing, numbers_of, words_of
 from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.evaluation.rounds import Lesson, LoggedRounds
 from bot_orch.evaluation.sheet import Sheet
-from bot_orch.types import COLUMNS, Outcome
+from bot_orch.types import COLUMNS, Outcome, RewardRange
 
 _PER_AGENT = {"propensities": "propensity_", "expected": "expected_"}
 _MOST_NAMES = 2000
+_DEEPEST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class DecisionTable:
     decisions: LogSample
     allowed: Bools
     _: KW_ONLY
-    reward_range: tuple[float, float] = (0.0, 1.0)
+    range: RewardRange
     several: bool = False
     earlier: int = 0
 
@@ -64,21 +66,18 @@ class DecisionTable:
         _, scored = self.scored()
         return [(self.agents[agent], r) for agent, r in zip(scored.agent, scored.reward.tolist(), strict=True)]
 
-    def scaled(self) -> Floats:
-        """Rewards in [0, 1]."""
-        low, high = self.reward_range
-        return (self.decisions.reward - low) / (high - low)
-
     def rounds(self) -> LoggedRounds:
         """The decisions as those of a log, for a policy that learns; every reward is known before the next decision."""
         made = [self.event(row, f"row-{row}", TaskRecord(f"row-{row}")) for row in range(self.requests)]
-        rewards = {each.id: r for each, r in zip(made, self.scaled().tolist(), strict=True) if not math.isnan(r)}
+        given = zip(made, self.decisions.reward.tolist(), strict=True)
+        rewards = {each.id: reward for each, reward in given if not math.isnan(reward)}
         lessons = {
             each.id: Lesson(Outcome.completed(rewards[each.id]), row)
             for row, each in enumerate(made, 1)
             if each.id in rewards
         }
-        settings = Orchestrator(self.agents, ids="derived").to_json()
+        reward = BoundedReward(self.range.low, self.range.high)
+        settings = Orchestrator(self.agents, ids="derived", reward=reward).to_json()
         return LoggedRounds(self.agents, made, lessons, rewards=rewards, revised=frozenset(), settings=settings)
 
     def event(
@@ -128,7 +127,7 @@ def read_decisions(
     assume_uniform
         Rows without a propensity were drawn evenly.
     """
-    low, high = check_range(reward_range)
+    known = check_range(reward_range)
     if isinstance(agents, str) or not isinstance(agents, Sequence):
         raise InvalidInputError("agents", f"is {agents!r:.40}", "pass a list of names")
     chosen = _chosen(sheet)
@@ -151,11 +150,11 @@ def read_decisions(
         told = np.where(np.isnan(told).all(axis=1, keepdims=True), np.nan, np.nan_to_num(told))
         able &= told != 0.0
     p = _propensities(sheet, told, agent, able, assume_uniform=assume_uniform)
-    logged = LogSample(agent, _rewards(sheet, low, high), p, features=_features(sheet), expected=q)
-    return DecisionTable(names, logged, able, reward_range=reward_range)
+    logged = LogSample(agent, _rewards(sheet, known), p, features=_features(sheet), expected=q)
+    return DecisionTable(names, logged, able, range=known)
 
 
-def check_range(given: Any) -> tuple[float, float]:
+def check_range(given: Any) -> RewardRange:
     """The least and the largest reward, or an error."""
     remedy = "pass the lowest and the highest reward"
     if not isinstance(given, Sequence) or len(given) != 2:
@@ -163,7 +162,7 @@ def check_range(given: Any) -> tuple[float, float]:
     low, high = (check_number("reward_range", each, remedy, low=-math.inf) for each in given)
     if not low < high:
         raise InvalidInputError("reward_range", f"is {low:g} {high:g}", remedy)
-    return low, high
+    return RewardRange(low, high)
 
 
 def _chosen(sheet: Sheet) -> list[str]:
@@ -206,22 +205,22 @@ def _allowed(cell: Any) -> set[str]:
     return {str(name).strip() for name in cell} - {""} if isinstance(cell, list | tuple | np.ndarray) else set()
 
 
-def _rewards(sheet: Sheet, low: float, high: float) -> Floats:
+def _rewards(sheet: Sheet, known: RewardRange) -> Floats:
     if "reward" not in sheet.columns:
         return np.full(sheet.n_rows, np.nan)
     rewards = numbers_of(sheet, "reward", "number")
     remedy = "pass the bounds of the rewards: --range LOW HIGH, or reward_range"
-    inside = (rewards >= low) & (rewards <= high)
-    _check(sheet, "reward", rewards, inside, "is {}, outside of " + f"{low:g} to {high:g}", remedy)
+    inside = (rewards >= known.low) & (rewards <= known.high)
+    _check(sheet, "reward", rewards, inside, "is {}, outside of " + f"{known.low:g} to {known.high:g}", remedy)
     return rewards
 
 
 def _features(sheet: Sheet) -> Floats:
-    """Features, (n, d): by name, zero where missing, or rows of numbers."""
+    """Features, (n, d): by name, zero where a row lacks one, or rows of numbers, NaN where one is missing."""
     found = _block(sheet, "features", "feature_")
-    if not isinstance(found, np.ndarray):
-        return np.nan_to_num(np.column_stack([np.zeros((sheet.n_rows, 0)), *(found or {}).values()]))
-    return _without_gaps(sheet, "features", found)
+    if isinstance(found, np.ndarray):
+        return found
+    return np.nan_to_num(np.column_stack([np.zeros((sheet.n_rows, 0)), *(found or {}).values()]))
 
 
 def _without_gaps(sheet: Sheet, column: str, found: Floats) -> Floats:
@@ -247,12 +246,26 @@ def _block(sheet: Sheet, column: str, prefix: str, needed: Iterable[str] = ()) -
     cells = [_parsed(sheet, column, row, cell) for row, cell in enumerate(sheet.columns[column])]
     if not any(isinstance(cell, Mapping) for cell in cells):
         return _matrix(sheet, column, cells)
+    if column == "features":
+        cells = [dict(flat(column, cell)) if isinstance(cell, Mapping) else cell for cell in cells]
     names = dict.fromkeys(str(name) for cell in cells if isinstance(cell, Mapping) for name in cell)
     if len(names) > _MOST_NAMES:
         problem = f"holds {len(names)} different names, at most {_MOST_NAMES}"
         raise InvalidInputError(sheet.place(column), problem, "hash them, or leave out those of single items")
     given = [{str(k): v for k, v in cell.items()} if isinstance(cell, Mapping) and cell else None for cell in cells]
     return {name: _numbers(sheet, column, [None if c is None else c.get(name, 0.0) for c in given]) for name in names}
+
+
+def flat(path: str, value: Any, *, depth: int = 0) -> Iterator[tuple[str, float]]:
+    """Numbers by their path; a text is a feature that is 1. Names that begin with ``_`` are of actions, or internal."""
+    if isinstance(value, Mapping | list) and depth < _DEEPEST:
+        for name, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            if not str(name).startswith("_"):
+                yield from flat(f"{path}.{name}", inner, depth=depth + 1)
+    elif isinstance(value, bool | int | float):
+        yield path, value
+    elif isinstance(value, str) and value:
+        yield f"{path}={value}", 1.0
 
 
 def _parsed(sheet: Sheet, column: str, row: int, cell: Any) -> Any:

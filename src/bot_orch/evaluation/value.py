@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from bot_orch.evaluation.tables import DecisionTable, read_decisions
 from bot_orch.log.log import Log
 from bot_orch.log.stores.open import open_whole
 from bot_orch.policies.base import Policy
+from bot_orch.types import RewardRange
 
 #: A policy's name, ``uniform`` or ``agent:NAME``; a policy; or probabilities, the same in every row or row by row.
 Target = str | Policy | Mapping[str, float] | npt.ArrayLike
@@ -98,7 +99,7 @@ def evaluate(
     agents
         The agents of a table, in the order of arrays of probabilities; by default those that occur, sorted.
     reward_range
-        The least and the largest reward that is possible.
+        The least and the largest reward of a table; those of a log are in its settings.
     lambda_
         The weight of alignment of a policy that uses it; by default the log's.
     confidence
@@ -135,13 +136,8 @@ def evaluate(
     if isinstance(target := _target(decisions, policy, lambda_, paths), Refusal):
         return target
     keep, logged = scored
-    found = estimates(
-        logged,
-        target.propensities[:, keep],
-        confidence=confidence,
-        min_effective=min_effective,
-        reward_range=reward_range,
-    )
+    sample = _on_unit_scale(logged, decisions.range)
+    found = estimates(sample, target.propensities[:, keep], confidence=confidence, min_effective=min_effective)
     if isinstance(found, Refusal):
         return found
     return Evaluation(
@@ -149,12 +145,23 @@ def evaluate(
         len(logged),
         decisions.requests - len(logged),
         logged_mean=float(logged.reward.mean()),
-        estimates=found,
+        estimates=tuple(_in_units(each, decisions.range) for each in found),
         learned=target.learned,
         logged_first=_mean_of_first(keep, logged, target.learned),
         earlier=decisions.earlier,
         unavailable=int(target.unavailable[keep].sum()),
     )
+
+
+def _on_unit_scale(logged: LogSample, known: RewardRange) -> LogSample:
+    """Rewards from 0 to 1: the weights of IPS do not add up to one, so its value would depend on where zero is."""
+    expected = None if logged.expected is None else known.unit(logged.expected)
+    return replace(logged, reward=known.unit(logged.reward), expected=expected)
+
+
+def _in_units(found: Estimate, known: RewardRange) -> Estimate:
+    value, low, high = (known.natural(each) for each in (found.value, found.low, found.high))
+    return replace(found, value=value, low=low, high=high)
 
 
 def logged_means(
@@ -172,11 +179,12 @@ def logged_means(
         raise InvalidInputError("log", "no decision has a reward", "send feedback, or import a column of rewards")
     delivered, earned = np.array([name for name, _ in known]), np.array([reward for _, reward in known])
     groups = {"all": np.ones(len(known), dtype=bool)} | {name: delivered == name for name in decisions.agents}
+    units = decisions.range
 
     def mean_of(name: str, rewards: Floats) -> LoggedMean:
-        mean, n = float(rewards.mean()), len(rewards)
-        low, high = wilson(mean, float(rewards.std()) / math.sqrt(n), n, z=z, reward_range=reward_range)
-        return LoggedMean(name, n, mean, low=low, high=high)
+        mean, error, n = float(rewards.mean()), float(rewards.std()) / math.sqrt(len(rewards)), len(rewards)
+        low, high = wilson(units.unit(mean), error / units.width, n, z=z)
+        return LoggedMean(name, n, mean, low=units.natural(low), high=units.natural(high))
 
     return [mean_of(name, earned[mine]) for name, mine in groups.items() if mine.any()]
 

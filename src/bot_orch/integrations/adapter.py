@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.functions import ending_of, outcome_of
-from bot_orch.checks import check_number
 from bot_orch.errors import InvalidInputError, UnknownDecisionError
 from bot_orch.recent import Newest
 from bot_orch.router import Router
@@ -98,8 +97,8 @@ class Turn:
         if reward is None and self._adapter.judge is not None:
             reward = self._adapter.judge(self._task, answer)
         elif reward is None and self._adapter.success_reward is not None:
-            self._replaceable = True
             self._complete(self._adapter.success_reward, default=True)
+            self._replaceable = True
             return
         if reward is not None:
             self._complete(reward)
@@ -112,8 +111,8 @@ class Turn:
         if self._spent is None:
             raise InvalidInputError("call", f"{self.id} has no answer yet", "report the answer first")
         if self._replaceable:
-            self._replaceable = False
             self._observe(Outcome.completed(float(reward), elapsed_s=self._spent[0]))  # the cost is known
+            self._replaceable = False
             return
         if self.outcome is not None:
             raise InvalidInputError("call", f"{self.id} has its outcome already", "report once, and pass no judge")
@@ -132,7 +131,8 @@ class Turn:
             return
         if ending is None:
             ending = Ending.CRASHED if error is None else turn_ending(error)
-        self._observe(replace(outcome_of(ending, self._elapsed_s), cost_usd=cost_usd))
+        lowest = self._adapter.router.rewards.low
+        self._observe(replace(outcome_of(ending, self._elapsed_s, lowest=lowest), cost_usd=cost_usd))
 
     def _end(self, elapsed_s: float | None, cost_usd: float | None) -> bool:
         if self._spent is not None:
@@ -145,8 +145,8 @@ class Turn:
         self._observe(Outcome.completed(float(reward), elapsed_s=elapsed_s, cost_usd=cost_usd), default=default)
 
     def _observe(self, outcome: Outcome, *, default: bool = False) -> None:
-        self.outcome = outcome
         self._adapter.router.observe(self.id, outcome, default=default)
+        self.outcome = outcome
         for watcher in self._adapter.watchers:
             watcher.observed(self, outcome)
 
@@ -168,8 +168,9 @@ class Adapter:
     router
         A router, or the names of its agents; ``Router(names, path="router.sqlite")`` keeps what it learned.
     judge, success_reward
-        ``judge(task, answer)`` returns a reward in [0, 1], or ``None`` to wait for :meth:`feedback`. Without a judge an
-        answer earns ``success_reward`` (``None``: wait for :meth:`feedback`), an exception 0.
+        ``judge(task, answer)`` returns a reward, or ``None`` to wait for :meth:`feedback`. Without a judge an answer
+        earns ``success_reward`` (``highest``: the highest reward; ``None``: wait for :meth:`feedback`), an exception
+        the lowest.
     prices
         Dollars per million tokens read and written, by agent: costs are then part of the outcome.
     remembered
@@ -183,15 +184,18 @@ class Adapter:
         router: Router | Sequence[str],
         *,
         judge: TurnJudge | None = None,
-        success_reward: float | None = 1.0,
+        success_reward: float | Literal["highest"] | None = "highest",
         prices: Mapping[str, tuple[float, float]] | None = None,
         remembered: int = 10_000,
         watchers: Iterable[TurnWatcher] = (),
     ) -> None:
         super().__init__()
-        if success_reward is not None:
-            check_number("success_reward", success_reward, "pass a reward in [0, 1], or None to wait for feedback")
         self.router = router if isinstance(router, Router) else Router(list(router))
+        rewards = self.router.rewards
+        if success_reward == "highest":
+            success_reward = rewards.high
+        elif success_reward is not None:
+            success_reward = rewards.check(success_reward, "success_reward")
         self.judge, self.success_reward = judge, success_reward
         self.prices, self.watchers = dict(prices or {}), list(watchers)
         self._turns, self._lock = Newest[str, Turn](remembered), Lock()

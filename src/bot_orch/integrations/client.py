@@ -170,8 +170,9 @@ class Client(_Requests):
     ) -> DecisionView:
         """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``.
 
-        With ``attempts`` look at the answer and decide again; ``seen`` holds ``decision_id, check, signal, label, key,
-        cost_usd`` of the answers so far. The ``action`` is to ``ask`` the agent or to ``accept`` its answer.
+        ``features`` are a list of numbers, or numbers and texts by name. With ``attempts`` look at the answer and
+        decide again; ``seen`` holds ``decision_id, check, signal, label, key, cost_usd`` of the answers so far. The
+        ``action`` is to ``ask`` the agent or to ``accept`` its answer.
         """
         return self._carry_out(self._decide(task or {}, eligible, session, attempts=attempts, seen=list(seen)))
 

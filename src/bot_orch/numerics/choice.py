@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 from itertools import accumulate
-from math import isfinite, sqrt
+from math import erf, isfinite, sqrt
 from operator import add
 from typing import cast
 
@@ -333,3 +333,54 @@ def _row_sum(x: Floats) -> Floats:
     if not _by_column(x):
         return cast(Floats, np.add.reduce(x, axis=-1, keepdims=True))
     return cast(Floats, reduce(np.add, x.T)[:, None])
+
+
+_SURE = 8.0  # standard deviations beyond which a normal variable is not drawn
+
+
+def upper_envelope(location: list[float], sd: list[float], among: Sequence[int]) -> list[float]:
+    """P(agent i of ``among`` has the largest ``location + |Z| * sd``), by a walk over the upper envelope of these lines."""
+    p, reached = [0.0] * len(location), 0.0
+    if not among:
+        return p
+    top = max((location[i], sd[i]) for i in among)
+    among = [i for i in among if location[i] + _SURE * sd[i] >= top[0]]
+    while True:
+        height, rise = top
+        cross, above = _SURE, None
+        for i in among:
+            if sd[i] > rise:
+                at = (height - location[i]) / (sd[i] - rise)
+                if at < cross or (at == cross and above is not None and (sd[i], location[i]) > (above[1], above[0])):
+                    cross, above = at, (location[i], sd[i])
+        until = 1.0 if above is None else erf(cross / sqrt(2.0))
+        equal = [i for i in among if location[i] == height and sd[i] == rise]
+        for i in equal:
+            p[i] += max(until - reached, 0.0) / len(equal)
+        if above is None:
+            return p
+        top, reached = above, max(until, reached)
+
+
+def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
+    """Coupled RandUCB [1]_: P(agent i has the largest ``location + |Z| * sd``), the same Z for all agents.
+
+    Z is standard normal; the probabilities are exact.
+
+    References
+    ----------
+    .. [1] Vaswani, Mehrabian, Durand, Kveton. Old dog learns new tricks: randomized UCB for bandit problems.
+       AISTATS 2020.
+
+    Examples
+    --------
+    >>> coupled_randucb(np.array([0.5, 0.4, 0.3]), np.array([0.1, 0.2, 0.1])).round(3)
+    array([0.683, 0.317, 0.   ])
+    """
+    shape = np.broadcast_shapes(location.shape, sd.shape)
+    found = np.empty(shape)
+    height, rise = np.broadcast_to(location, shape), np.broadcast_to(sd, shape)
+    mask = np.ones(shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, shape)
+    for at in np.ndindex(shape[:-1]):
+        found[at] = upper_envelope(height[at].tolist(), rise[at].tolist(), np.flatnonzero(mask[at]).tolist())
+    return found

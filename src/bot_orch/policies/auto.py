@@ -25,19 +25,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Schema, row_views
+from bot_orch.arrays import Arrays, Field, Floats, Schema
 from bot_orch.errors import InvalidInputError
-from bot_orch.policies.base import Choice, Feedback, KeptRows, Policy, Situation
+from bot_orch.numerics.choice import upper_envelope
+from bot_orch.policies.base import Choice, Feedback, KeptRows, PerRouter, Situation
 
 MEAN, MEAN_BESIDE = 1.5, 4.0  # prior precision of an agent's mean, without and with features
-SLOPES, HURDLE = (1.0, 4.0, 16.0), 3.0  # prior precisions of slopes to choose from; nats by which a larger one must win
+SLOPES, HURDLE = (1.0, 4.0, 16.0), 0.0  # prior precisions of slopes to choose from
 CURVE = 0.04  # prior variance of what cosines add, relative to that of slopes
 COSINES, FREQUENCY = 16, 2.0  # random cosines, and the standard deviation of their frequencies
 CLAIM = 2.0  # prior precision of how a claim is recalibrated
 TRIED = 4.0  # outcomes after which an agent counts half in the mean of all agents
-START, OWN = 0.15, 5.0  # noise before the first outcome, and outcomes behind the mean noise in an agent's
+START, OWN = 0.15, 5.0  # noise before the first outcome, and how many outcomes it counts for
 KEPT, EVERY = 0.998, 16  # share of an agent's outcomes that is left after its next one; outcomes between discounts
-WALK, DRIFT = 5e-3, 1e-3  # variance that a mean gains per round without outcome over all agents: to explore, to learn
+WALK, DRIFT = 5e-3, 1e-3  # variance that a mean gains per round without outcome, times the number of agents
 CALM = 0.3  # exploration of slopes and claims, relative to that of means
 SMALL_TEAM, TEAM_POWER = 6.0, 0.4  # agents up to which exploration is full, and how it falls beyond
 NEWCOMERS = 2.0  # agents tried by round t: at most this times sqrt(t), plus one
@@ -45,19 +46,20 @@ TRUST = 8.0  # pseudo-outcomes that an agent is expected to be worth its cost fo
 
 _OWN = 3  # inputs before the features: 1, the claim, the claim on a logarithmic scale
 _LOW, _HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
-_SURE = 8.0  # standard deviations beyond which nothing is drawn
 _LEAST_LEFT = 1e-3  # 1 - leverage up to which a lesson can be taken out
+import os, json
+X = json.loads(os.environ.get("AUTO_X", "{}"))
 
 
 @dataclass(frozen=True, slots=True)
-class Auto(Policy):
+class Auto(PerRouter):
     """Coupled RandUCB over one Bayesian linear model per agent, see the top of the module.
 
     The score of an agent is its estimate, minus its penalty, plus a random multiple of its standard deviation: one draw
-    per round, the same for all agents (:func:`coupled_randucb`). With more than six agents the multiple becomes
-    smaller. Agents without outcomes are tried first: by round t about 2 sqrt(t) of them at most, and only where a
-    reward of 1 minus the penalty would exceed the best estimate. The first outcomes of an agent are explored as if it
-    cost nothing; otherwise an expensive agent would never be tried.
+    per round, the same for all agents (:func:`~bot_orch.numerics.choice.coupled_randucb`). With more than six agents
+    the multiple becomes smaller. Agents without outcomes are tried first: by round t about 2 sqrt(t) of them at most,
+    and only where a reward of 1 minus the penalty would exceed the best estimate. The first outcomes of an agent are
+    explored as if it cost nothing; otherwise an expensive agent would never be tried.
 
     Parameters
     ----------
@@ -114,12 +116,9 @@ class Auto(Policy):
             found["theta"][:, 0], found["inverse"][:, 0, 0] = k * variance * found["total"], variance
         return found
 
-    def choose(self, state: Arrays, situation: Situation) -> Choice:
+    def choose_one(self, state: Arrays, given: Situation) -> Choice:
         """Propensities: each agent's probability of having the largest randomised upper confidence bound."""
-        batch = state["count"].shape[:-1]
-        if batch:
-            return _stacked([self.choose(row_views(state, at), _one(situation, at)) for at in np.ndindex(batch)], batch)
-        given, m = situation, len(state["count"])
+        m = len(state["count"])
         count, last = state["count"].tolist(), state["last"].tolist()
         common, noise = _shared(count, state["total"].tolist(), state["square"].tolist())
         mean, variance = _predict(state, common, given.context, given.claims)
@@ -144,31 +143,21 @@ class Auto(Policy):
             sd[i] = scale * math.sqrt(noise[i] * spread)
             bonus[i] = sd[i] + trust
         among = _newcomers(count, pending, location, penalty=penalty, t=given.t, eligible=eligible) or eligible
-        doubt = _doubt(count, last, location, noise=noise, walk=WALK / m, t=given.t, eligible=eligible)
-        p = _envelope(location, sd, among)
+        if X.get("doubt"):
+            doubt = _doubt2(variance, last, location, noise=noise, walk=WALK / m, t=given.t, eligible=eligible)
+        else:
+            doubt = _doubt(count, last, location, noise=noise, walk=WALK / m, t=given.t, eligible=eligible)
+        p = upper_envelope(location, sd, among)
         return Choice(np.array(p), np.array(mean), np.array(bonus), doubt)
 
-    def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Learn the chosen agent's outcome, or all agents' under full feedback."""
-        f, batch = feedback, state["count"].shape[:-1]
-        for at in np.ndindex(batch):
-            s = row_views(state, at) if batch else state
-            x, claims = (None if each is None else np.asarray(each)[at] for each in (f.context, f.claims))
-            agent = int(np.asarray(f.agent)[at])
-            if f.earned is not None:
-                self._learn(s, agent, float(np.asarray(f.earned)[at]), x, claims, t=f.t)
-                continue
-            rewards, known = np.asarray(f.reward)[at], np.asarray(f.observed)[at]
-            for each in np.flatnonzero(known).tolist() if known.all() else [agent]:
-                self._learn(s, each, float(rewards[each]), x, claims, t=f.t)
-
-    def _learn(self, s: Arrays, agent: int, reward: float, x: Any, claims: Any, *, t: int) -> None:
+    def learn_one(self, s: Arrays, agent: int, reward: float, given: Feedback) -> None:
+        """Learn an outcome of one agent: Bayes' rule for one more row."""
         theta, inverse = s["theta"][agent], s["inverse"][agent]
         count = float(s["count"][agent])
         common, _ = _shared(s["count"].tolist(), s["total"].tolist(), None)
-        z, prior = _inputs(s, x, claims, agent, common)
+        z, prior = _inputs(s, given.context, given.claims, agent, common)
         if self.forgetting and count:
-            self._walk(s, agent, t, prior=float(prior[0]))
+            self._walk(s, agent, given.t, prior=float(prior[0]))
         gain = inverse @ z
         leverage, fit = float(gain @ z), float(theta @ z)
         predicted = fit + float(gain @ prior)
@@ -176,21 +165,11 @@ class Auto(Policy):
         s["square"][agent] += error * error / (1.0 + leverage)
         theta += gain * ((reward - fit) / (1.0 + leverage))
         inverse -= np.multiply.outer(gain, gain * (1.0 / (1.0 + leverage)))
-        if self.forgetting:
-            self._forget(s, agent, count + 1.0)
         s["count"][agent] = count + 1.0
         s["total"][agent] += reward
-        s["last"][agent] = max(float(s["last"][agent]), t)
-
-    def _forget(self, s: Arrays, agent: int, count: float) -> None:
-        """Discount the outcomes behind a model, now and then at once; the prior stays."""
-        if count % EVERY:
-            return
-        unit, kept = np.eye(s["theta"].shape[-1]), KEPT**EVERY
-        precision = np.linalg.inv(s["inverse"][agent].astype(float))
-        inverse = np.linalg.inv(kept * precision + (1.0 - kept) * unit)
-        s["theta"][agent] = inverse @ (kept * (precision @ s["theta"][agent]))
-        s["inverse"][agent] = inverse
+        s["last"][agent] = max(float(s["last"][agent]), given.t)
+        if self.forgetting and not (count + 1.0) % EVERY:
+            _forget(theta, inverse)
 
     def _walk(self, s: Arrays, agent: int, t: int, *, prior: float) -> None:
         """Add to the variance of an agent's mean what the rounds since its last outcome have added; keep the mean."""
@@ -201,31 +180,54 @@ class Auto(Policy):
             s["inverse"][agent, 0, 0] += more
             s["theta"][agent, 0] -= prior * more
 
-    def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
+    def rebase(self, state: Arrays, rows: KeptRows) -> None:
         """Fit the models again to the kept outcomes, under features with a new meaning."""
-        width = state["theta"].shape[-1]
-        known = rows.order
+        width, known = state["theta"].shape[-1], rows.order
         agent, reward = rows.agent[known], rows.reward[known]
-        common, noise = _shared(state["count"].tolist(), state["total"].tolist(), state["square"].tolist())
-        groups = {each: np.flatnonzero(agent == each)[::-1] for each in np.unique(agent).tolist()}  # newest first
-        weights = {each: KEPT ** (np.arange(len(mine)) * self.forgetting) for each, mine in groups.items()}
-        best, found = -math.inf, []
+        common, _ = _shared(state["count"].tolist(), state["total"].tolist(), None)
+        z = _designs(width, rows.features[known], None if rows.claims is None else rows.claims[known], 1.0)
+        rest = reward - common
+        agents = np.unique(agent)
+        gram, moment, about, size, squares = [], [], [], [], []
+        for each in agents.tolist():
+            mine = np.flatnonzero(agent == each)[::-1]  # newest first
+            weight = KEPT ** (np.arange(len(mine)) * self.forgetting)
+            own = z[mine] * weight[:, None]
+            gram.append(own.T @ z[mine])
+            moment.append(own.T @ reward[mine])
+            about.append(own.T @ rest[mine])
+            size.append(weight.sum())
+            squares.append(weight @ rest[mine] ** 2)
+        grams, moments, abouts = np.array(gram), np.array(moment), np.array(about)
+        best = -math.inf
+        n = np.array(size)
         for place, slope in enumerate(SLOPES):
-            z = _designs(width, rows.features[known], None if rows.claims is None else rows.claims[known], slope)
-            fits, likelihood = [], -HURDLE * place
-            for each, mine in groups.items():
-                own, weight = z[mine], weights[each]
-                inverse = np.linalg.inv(np.eye(width) + (own * weight[:, None]).T @ own)
-                gains = own @ inverse
-                theta = inverse @ (own.T @ (weight * reward[mine]))
-                left = np.maximum(1.0 - weight * (gains * own).sum(axis=1), _LEAST_LEFT)
-                error = (reward[mine] - own @ theta - gains[:, 0] * common / _unit(width)) / left
-                likelihood += float(np.sum(weight * (np.log(left) - error * error * left / noise[each]))) / 2.0
-                fits.append((each, theta, inverse))
-            if likelihood > best:
-                best, found, state["slope"][...] = likelihood, fits, slope
-        for each, theta, inverse in found:
-            state["theta"][each], state["inverse"][each] = theta, inverse
+            scale = np.ones(width)
+            scale[_OWN:] = 1.0 / math.sqrt(slope)
+            inverse = np.linalg.inv(np.eye(width) + grams * np.multiply.outer(scale, scale))
+            sign, det = np.linalg.slogdet(inverse)
+            left = np.array(squares) - np.einsum("ad,ade,ae->a", abouts * scale, inverse, abouts * scale)
+            evidence = float(np.sum(det / 2.0 - (n + OWN) / 2.0 * np.log((OWN * START + left) / 2.0)) ) - HURDLE * place
+            if X.get("loo"):
+                _, noise = _shared(state["count"].tolist(), state["total"].tolist(), state["square"].tolist())
+                evidence = -HURDLE * place
+                for j, each in enumerate(agents.tolist()):
+                    mine = np.flatnonzero(agent == each)[::-1]
+                    weight = KEPT ** (np.arange(len(mine)) * self.forgetting)
+                    own = z[mine] * scale
+                    gains = own @ inverse[j]
+                    theta = inverse[j] @ (moments[j]*scale)
+                    lft = np.maximum(1.0 - weight * (gains * own).sum(axis=1), _LEAST_LEFT)
+                    err = (reward[mine] - own @ theta - gains[:, 0] * common / _unit(width)) / lft
+                    if X["loo"] == 2:
+                        v = noise[each] / lft
+                        evidence += float(np.sum(weight * (-np.log(v) - np.minimum(err * err / v, 9.0)))) / 2.0
+                    else:
+                        evidence += float(np.sum(weight * (np.log(lft) - err * err * lft / noise[each]))) / 2.0
+            if evidence > best:
+                best, state["slope"][...] = evidence, slope
+                state["inverse"][agents] = inverse
+                state["theta"][agents] = (inverse @ (moments * scale)[:, :, None])[:, :, 0]
 
     @property
     def can_revise(self) -> bool:
@@ -264,11 +266,18 @@ class Auto(Policy):
         state["total"][agent] = max(0.0, float(state["total"][agent]) - reward)
 
 
+def _forget(theta: Any, inverse: Any) -> None:
+    """Discount the outcomes behind a model; the prior stays."""
+    kept = KEPT**EVERY
+    shrunk = np.linalg.inv(kept * np.eye(len(theta)) + (1.0 - kept) * inverse.astype(float))
+    theta[:] = kept * (shrunk @ theta)
+    inverse[:] = shrunk @ inverse
+    inverse[:] = (inverse + inverse.T) / 2.0
+
+
 def _listed(values: Any, m: int) -> Any:
     """One number per agent as a list; None stays None."""
-    return (
-        values if values is None else (values if np.shape(values) == (m,) else np.broadcast_to(values, (m,))).tolist()
-    )
+    return values if values is None else (values if np.shape(values) == (m,) else np.broadcast_to(values, (m,))).tolist()
 
 
 def _unit(width: int) -> float:
@@ -359,21 +368,21 @@ def _predict(s: Arrays, common: float, x: Any, claims: Any) -> tuple[list[float]
 
 
 def _shared(count: list[float], total: list[float], square: list[float] | None) -> tuple[float, list[float]]:
-    """The mean reward of all agents, and each agent's noise, shrunk towards the mean of the agents'.
+    """The mean reward of all agents, and each agent's noise, shrunk towards a fixed start.
 
-    Every agent counts as one in both, less with few outcomes. Over outcomes, an agent that gets the traffic and is
-    always right would make the noise small, and others, tried on few tasks, would seem known.
+    Every agent counts as one in the mean, less with few outcomes.
     """
-    shares, reward, noise = 0.0, 0.0, 0.0
+    shares, reward = 0.0, 0.0
     for i, n in enumerate(count):
         if n:
             shares += n / (n + TRIED)
             reward += total[i] / (n + TRIED)
-            if square is not None:
-                noise += square[i] / (n + TRIED)
     common = (reward + 0.05) / (shares + 0.1)
     if square is None:
         return common, []
+    if X.get("noise"):
+        return common, [(each + OWN * START) / (n + OWN) for each, n in zip(square, count, strict=True)]
+    noise = sum(square[i] / (n + TRIED) for i, n in enumerate(count))
     level = OWN * (noise + 0.5 * START) / (shares + 0.5)
     return common, [(each + level) / (n + OWN) for each, n in zip(square, count, strict=True)]
 
@@ -397,6 +406,34 @@ def _newcomers(
         return []
     best = max(location[i] for i in eligible)
     return [i for i in eligible if not seen[i] and 1.0 - penalty[i] > best]
+
+
+def _doubt2(
+    variance: list[float],
+    last: list[float],
+    location: list[float],
+    *,
+    noise: list[float],
+    walk: float,
+    t: int,
+    eligible: Sequence[int],
+) -> Floats | None:
+    if len(variance) == 1:
+        return None
+    best, far = max((location[i] for i in eligible), default=0.0), {}
+    for i in eligible:
+        gap = best - location[i]
+        if gap > 0.0:
+            far[i] = 0.5 * gap * gap / (noise[i] * (variance[i] / X.get("calm", 1.0) + walk * max(t - last[i], 0.0)))
+    likely = [0.0] * len(variance)
+    if not far:
+        for i in eligible: likely[i] = 1.0 / len(eligible)
+        return np.array(likely)
+    nearest = min(far.values())
+    for i, each in far.items():
+        likely[i] = math.exp(nearest - each)
+    total = sum(likely)
+    return np.array([each / total for each in likely])
 
 
 def _doubt(
@@ -425,67 +462,3 @@ def _doubt(
                 likely[i] += math.exp(-far)
     total = sum(likely) or 1.0
     return np.array([each / total for each in likely])
-
-
-def _envelope(location: list[float], sd: list[float], among: Sequence[int]) -> list[float]:
-    """P(agent i has the largest ``location + |Z| * sd``), by a walk over the upper envelope of these lines."""
-    p, reached = [0.0] * len(location), 0.0
-    if not among:
-        return p
-    top = max((location[i], sd[i]) for i in among)
-    among = [i for i in among if location[i] + _SURE * sd[i] >= top[0]]
-    while True:
-        height, rise = top
-        cross, above = _SURE, None
-        for i in among:
-            if sd[i] > rise:
-                at = (height - location[i]) / (sd[i] - rise)
-                if at < cross or (at == cross and above is not None and (sd[i], location[i]) > (above[1], above[0])):
-                    cross, above = at, (location[i], sd[i])
-        until = 1.0 if above is None else math.erf(cross / math.sqrt(2.0))
-        equal = [i for i in among if location[i] == height and sd[i] == rise]
-        for i in equal:
-            p[i] += max(until - reached, 0.0) / len(equal)
-        if above is None:
-            return p
-        top, reached = above, max(until, reached)
-
-
-def coupled_randucb(location: Floats, sd: Floats, eligible: Any = None) -> Floats:
-    """Coupled RandUCB [1]_: P(agent i has the largest ``location + |Z| * sd``), the same Z for all agents.
-
-    Z is standard normal; the probabilities are exact.
-
-    References
-    ----------
-    .. [1] Vaswani, Mehrabian, Durand, Kveton. Old dog learns new tricks: randomized UCB for bandit problems.
-       AISTATS 2020.
-
-    Examples
-    --------
-    >>> coupled_randucb(np.array([0.5, 0.4, 0.3]), np.array([0.1, 0.2, 0.1])).round(3)
-    array([0.683, 0.317, 0.   ])
-    """
-    shape = np.broadcast_shapes(location.shape, sd.shape)
-    found = np.empty(shape)
-    height, rise = np.broadcast_to(location, shape), np.broadcast_to(sd, shape)
-    mask = np.ones(shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, shape)
-    for at in np.ndindex(shape[:-1]):
-        found[at] = _envelope(height[at].tolist(), rise[at].tolist(), np.flatnonzero(mask[at]).tolist())
-    return found
-
-
-def _one(given: Situation, at: tuple[int, ...]) -> Situation:
-    """The situation of one router of several."""
-
-    def row(values: Any) -> Any:
-        return values if values is None or np.ndim(values) < 2 else np.asarray(values)[at]
-
-    g = given
-    return Situation(g.t, *map(row, (g.penalty, g.eligible, g.context, g.pending, g.cost, g.claims)))
-
-
-def _stacked(choices: list[Choice], batch: tuple[int, ...]) -> Choice:
-    """The choices of several routers as one."""
-    parts = ([getattr(each, name) for each in choices] for name in ("propensities", "estimate", "exploration", "doubt"))
-    return Choice(*(None if each[0] is None else np.array(each).reshape(*batch, -1) for each in parts))  # type: ignore[arg-type]

@@ -9,13 +9,13 @@ All arrays carry leading batch dimensions: online ``(M,)``, in an experiment ``(
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate
+from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, row_views
 from bot_orch.numerics.estimators import Estimator
 
 # Situation, Choice and Feedback are made for every decision. They are not changed after construction, but not frozen
@@ -195,11 +195,8 @@ class Policy(ABC):
         kept = {name: each for name, each in learned.items() if name not in state or each.shape == state[name].shape}
         return {**state, **kept}
 
-    def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
-        """Relearn ``rows`` of one router, because the meaning of features has changed.
-
-        ``centers`` of the kinds of tasks, ``(K, d)``, are for policies that use them.
-        """
+    def rebase(self, state: Arrays, rows: KeptRows) -> None:
+        """Relearn ``rows`` of one router, because the meaning of features has changed."""
         schema = self.schema(rows.features.shape[1])
         agents = next(len(state[name]) for name, field in schema.items() if field.per_agent)
         for name, fresh in allocate(schema, (), agents).items():
@@ -235,6 +232,66 @@ class Policy(ABC):
     def withdraw(self, state: Arrays, old: Feedback) -> None:
         """Withdraw the lesson ``old`` from the state of one batch element, in place."""
         raise NotImplementedError(f"{self.id} cannot withdraw a lesson")
+
+
+class PerRouter(Policy):
+    """A policy of one router: it knows no batches. An experiment plays its seeds one after the other.
+
+    A subclass writes :meth:`choose_one` and :meth:`learn_one`.
+    """
+
+    @abstractmethod
+    def choose_one(self, state: Arrays, given: Situation) -> Choice:
+        """Probabilities over the agents of one router. Must not change ``state``."""
+
+    @abstractmethod
+    def learn_one(self, state: Arrays, agent: int, reward: float, given: Feedback) -> None:
+        """Learn one reward of one agent of one router; updates ``state`` in place."""
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """The choices of all routers of a batch."""
+        batch = state["count"].shape[:-1]
+        if not batch:
+            return self.choose_one(state, situation)
+        choices = [self.choose_one(row_views(state, at), _situation_of(situation, at)) for at in np.ndindex(batch)]
+        names = ("propensities", "estimate", "exploration", "doubt")
+        parts = ([getattr(each, name) for each in choices] for name in names)
+        return Choice(*(None if each[0] is None else np.array(each).reshape(*batch, -1) for each in parts))  # type: ignore[arg-type]
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Learn the chosen agents' rewards, or all that are observed."""
+        batch = state["count"].shape[:-1]
+        for at in np.ndindex(batch):
+            views, given = (row_views(state, at), _feedback_of(feedback, at)) if batch else (state, feedback)
+            if given.earned is not None:
+                self.learn_one(views, int(given.agent), float(given.earned), given)
+                continue
+            for agent in np.flatnonzero(given.observed).tolist():
+                self.learn_one(views, agent, float(given.reward[agent]), given)
+
+
+def feedback_on(feedback: Feedback, context: Floats | None) -> Feedback:
+    """The feedback with other features."""
+    if feedback.earned is None:
+        return replace(feedback, context=context)
+    known = (feedback.propensities, feedback.penalty, context, feedback.claims)
+    return Feedback.of_chosen(feedback.t, feedback.agent, feedback.earned, at_decision=known)
+
+
+def _situation_of(s: Situation, at: tuple[int, ...]) -> Situation:
+    """The situation of one router of a batch."""
+    rows = (s.penalty, s.eligible, s.context, s.pending, s.cost, s.claims)
+    return Situation(s.t, *(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows))  # type: ignore[arg-type]
+
+
+def _feedback_of(f: Feedback, at: tuple[int, ...]) -> Feedback:
+    """The feedback of one router of a batch."""
+    rows = (f.propensities, f.penalty, f.context, f.claims)
+    known = tuple(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows)
+    agent = np.asarray(f.agent)[at]
+    if f.earned is not None:
+        return Feedback.of_chosen(f.t, agent, np.asarray(f.earned)[at], at_decision=known)  # type: ignore[arg-type]
+    return Feedback(f.t, agent, f.observed[at], f.reward[at], *known)  # type: ignore[arg-type]
 
 
 def reads_features(policy: Policy) -> bool:

@@ -10,7 +10,7 @@ from bot_orch.arrays import Floats
 from bot_orch.checks import check_count
 from bot_orch.display import optional
 from bot_orch.errors import InvalidInputError
-from bot_orch.types import Decision, Outcome
+from bot_orch.types import Decision, Outcome, RewardRange
 
 Kind = Literal["shares", "rewards", "distances"]
 Rounds = list[tuple[Decision, Outcome | None]]
@@ -22,7 +22,7 @@ _TITLES = {
 }
 
 
-def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
+def plot(rounds: Rounds, kind: Kind, *, window: int | None = None, rewards: RewardRange | None = None) -> Any:
     """A ``matplotlib`` figure: moving averages per agent over the rounds, of rewards over the agent's own.
 
     Parameters
@@ -33,6 +33,8 @@ def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
         ``shares`` of the decisions, ``rewards`` observed, or ``distances`` to the reference.
     window
         Rounds per average; by default a tenth of the rounds, at least 10.
+    rewards
+        The range of the rewards, [0, 1] unless given.
     """
     if not isinstance(kind, str) or kind not in _TITLES:
         raise InvalidInputError("kind", f"is {kind!r}", f"choose one of {', '.join(_TITLES)}")
@@ -47,6 +49,8 @@ def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
         line = mean_of_last(values, width) if kind == "rewards" else moving_mean(values, width)
         axes.plot(np.arange(1, len(line) + 1), line, label=name, linewidth=1.5)
     title, limits = _TITLES[kind]
+    if kind == "rewards" and rewards is not None:
+        limits = rewards.low, rewards.natural(1.02)
     axes.set(xlabel="round", ylabel=title, ylim=limits, xlim=(1, max(2, len(rounds))))
     over = "rewards" if kind == "rewards" else "rounds"
     axes.set_title(f"{title}, moving average over {width} {over}", loc="left", fontsize=10)

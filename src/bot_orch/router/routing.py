@@ -43,7 +43,7 @@ from bot_orch.policies.base import Policy
 from bot_orch.router.attempts import Call, CallAttempts, Check
 from bot_orch.router.history import RecentRounds, Ring
 from bot_orch.router.plots import Kind, plot
-from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
+from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, RewardRange, Task
 
 if TYPE_CHECKING:
     from bot_orch.log.logged import LoggedOrchestrator
@@ -70,7 +70,7 @@ class Router:
     functions
         The agents' functions by name, if ``agents`` does not hold them; required for :meth:`call` and :meth:`acall`.
     judge
-        ``judge(task, answer)`` returns the reward in [0, 1], an :class:`~bot_orch.Outcome` (to report an output), or
+        ``judge(task, answer)`` returns the reward, an :class:`~bot_orch.Outcome` (to report an output), or
         ``None`` to leave the decision pending; the caller then calls :meth:`observe`.
     path
         A file for an append-only log. A change takes effect when it is on disk, and a router that is opened with the
@@ -84,7 +84,7 @@ class Router:
         reward is missing. ``horizon`` among the settings counts rounds instead.
     silence
         Reason of those outcomes: ``horizon`` (no report: says little about the agent) or ``timeout`` (the agent
-        did not complete in time: a reward of zero).
+        did not complete in time: the lowest reward).
     on_alarm
         ``on_alarm(agent, count)`` is called after an outcome that raised the number of an agent's drift alarms. The
         words ``count`` and ``restart`` are those of :class:`bot_orch.Orchestrator`.
@@ -201,6 +201,12 @@ class Router:
             return self._orchestrator.agents
 
     @property
+    def rewards(self) -> RewardRange:
+        """The range of the rewards that outcomes may have."""
+        with self._lock:
+            return self._orchestrator.reward.range
+
+    @property
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions without an outcome, oldest first."""
         with self._lock:
@@ -216,14 +222,19 @@ class Router:
         attempts: int = 1,
     ) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
-        task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
+        encoded = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
         with self._changing():
+            task = self._named(task, encoded)
             self.expire()
             decision = self._kept.decide(task, eligible, decision_id=decision_id, seen=seen, attempts=attempts)
             self._made_us[decision.id] = self._clock.now_us()
             self._forget()
             self._ring.decided(decision)
             return decision
+
+    def _named(self, task: Task, encoded: Task) -> Task:
+        """The encoded task, under the names of features that another thread may have given in the meantime."""
+        return encoded if encoded.names == self._orchestrator.settings.names else self._orchestrator.encoded(task)
 
     def derive(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """See :meth:`bot_orch.Orchestrator.derive`; ``derive(task).explain()`` tabulates the scores."""
@@ -242,7 +253,7 @@ class Router:
 
     def _report(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
         with self._changing():
-            steps = self._orchestrator.round_of(decision_id)
+            steps, outcome = self._orchestrator.round_of(decision_id), self._orchestrator.checked(outcome)
             self._kept.observe(decision_id, outcome, audit=audit, default=default)
             for each in (decision_id, *steps):
                 self._ended(each)
@@ -325,8 +336,8 @@ class Router:
     def plot(self, kind: Kind = "shares", *, window: int | None = None) -> Any:
         """A ``matplotlib`` figure (extra ``notebook``) of the recent ``shares``, ``rewards`` or ``distances``."""
         with self._lock:
-            rounds = self._ring.rounds()
-        return plot(rounds, kind, window=window)
+            rounds, rewards = self._ring.rounds(), self._orchestrator.reward.range
+        return plot(rounds, kind, window=window, rewards=rewards)
 
     def add_agent(self, agent: str | Agent, function: Function | None = None) -> None:
         """Register an agent; it is eligible from the next decision on."""
@@ -424,9 +435,9 @@ class Router:
     ) -> Call:
         """Decide, call the agent's function, judge the answer and observe the outcome.
 
-        An exception in the agent's function counts as a failure with reward 0 and is stored in the :class:`Call`; the
-        first of every agent is also logged. An exception in the judge is raised, and the decision stays pending; so is
-        one that shows that the function takes a text and got a task, or the reverse.
+        An exception in the agent's function counts as a failure with the lowest reward and is stored in the
+        :class:`Call`; the first of every agent is also logged. An exception in the judge is raised, and the decision
+        stays pending; so is one that shows that the function takes a text and got a task, or the reverse.
 
         With ``timeout_s`` the function runs in a separate thread, and the outcome is censored at that time; the
         thread keeps running because threads cannot be cancelled.
@@ -536,7 +547,7 @@ class Router:
                 if sync:
                     check_sync(f"functions.{name}", self._functions[name])
                 given[name] = argument_of(task, name, text=name in self._of_text)
-            decision = self.decide(encoded, turns.eligible, seen=turns.seen, attempts=turns.allowed)
+            decision = self.decide(self._named(task, encoded), turns.eligible, seen=turns.seen, attempts=turns.allowed)
             if decision.action == "ask":
                 self._in_progress.add(decision.id)
             return decision, self._functions[decision.agent], given[decision.agent]
@@ -551,7 +562,8 @@ class Router:
         if isinstance(error, Exception) and agent not in self._failed:
             self._failed.add(agent)
             what = f"{type(error).__name__}: {error}"
-            logging.getLogger("bot_orch").warning("agent %r failed for the first time, with reward 0: %s", agent, what)
+            log = logging.getLogger("bot_orch")
+            log.warning("agent %r failed for the first time, with the lowest reward: %s", agent, what)
         return ending_of(error)
 
     def _candidates(self, eligible: Collection[str] | None) -> Collection[str]:
@@ -585,13 +597,14 @@ class Router:
             verdict = Outcome.completed(float(verdict), elapsed_s=elapsed_s)
         elif verdict.elapsed_s is None:
             verdict = replace(verdict, elapsed_s=elapsed_s)
+        verdict = self._orchestrator.checked(verdict)
         self.observe(decision.id, verdict)
         return Call(decision, elapsed_s, answer, verdict)
 
     def _unanswered(self, decision: Decision, started_us: int, error: BaseException, ending: Ending) -> Call:
         """Observe a failure, a timeout or a cancellation."""
         elapsed_s = self._since(started_us)
-        outcome = outcome_of(ending, elapsed_s)
+        outcome = outcome_of(ending, elapsed_s, lowest=self._orchestrator.reward.range.low)
         self.observe(decision.id, outcome)
         if not isinstance(error, Exception):  # cancellation or Ctrl-C must propagate
             raise error
@@ -611,4 +624,4 @@ def _check_watched(on_alarm: Alarm | None, orchestrator: Orchestrator) -> None:
 def _check_verdict(verdict: Any) -> None:
     if not (is_number(verdict) or isinstance(verdict, bool | np.bool_)):
         problem = f"returned {type(verdict).__name__} {verdict!r:.60}"
-        raise InvalidInputError("judge", problem, "return a reward in [0, 1], an Outcome, or None")
+        raise InvalidInputError("judge", problem, "return a reward, an Outcome, or None")

@@ -22,7 +22,7 @@ from bot_orch.agents.registry import KINDS, AgentSettings, make_agent
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.events import as_recorded, record_decision, record_task
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.reward import RewardModel, reward_from_spec
+from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import announced
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.events import encode_event
@@ -56,6 +56,9 @@ def make_orchestrator(config: Config) -> Orchestrator:
 def _orchestrator(config: Config) -> Orchestrator:
     r = config.router
     agents = [_agent(each) for each in config.agents]
+    reward = BoundedReward() if r.reward is None else _reward(r.reward)
+    if r.success_reward is not None:
+        reward.range.check(r.success_reward, "success_reward")
     router = Orchestrator(
         [replace(each, price=None) if _by_use(config, each.id) else each for each in agents],  # no price is certain
         make_policy(r.policy, **r.settings),
@@ -64,7 +67,7 @@ def _orchestrator(config: Config) -> Orchestrator:
         n_features=r.n_features,
         floor=r.floor,
         alignment=None if r.alignment is None else _alignment(r.alignment),
-        reward=None if r.reward is None else _reward(r.reward),
+        reward=reward,
         encoder=r.encoder,
         patience_s=r.patience_s,
         horizon=None,  # decisions are dropped at horizon_s, by events in the log
@@ -179,8 +182,9 @@ def check(config: Config) -> None:
     """Build every part and make one decision, to find errors before the start."""
     router = make_orchestrator(config)
     try:
-        decision = router.decide(Task("check", features=(0.0,) * config.router.n_features))
-        router.observe(decision.id, Outcome.completed(0.5, elapsed_s=1.0))  # compiles what the first requests need
+        decision = router.decide(Task("check", features=(0.0,) * (config.router.n_features or 0)))
+        middle = router.reward.range.natural(0.5)
+        router.observe(decision.id, Outcome.completed(middle, elapsed_s=1.0))  # compiles what the first requests need
     except (TypeError, ValueError) as error:
         raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
     check_database(config.database, "config.database")
@@ -193,7 +197,7 @@ def check(config: Config) -> None:
 
 def _reward(spec: dict[str, Any]) -> RewardModel:
     try:
-        return reward_from_spec(spec)
+        return reward_from_spec({"id": BoundedReward.id, **spec})
     except TypeError as error:
         raise InvalidInputError("config.router.reward", f"is malformed ({error})", SEE_SETTINGS) from error
 
@@ -268,7 +272,8 @@ def _one_round(router: Orchestrator, name: str, reference: Measure | None, *, el
         task = Task(name, reference=reference, text="warm up")
         task = router.encoded(task)
     task = as_recorded(task)
-    for outcome in (Outcome.completed(0.5, elapsed_s=1.0), Outcome.censored(elapsed_s=1.0, reason="timeout")):
+    middle = router.reward.range.natural(0.5)
+    for outcome in (Outcome.completed(middle, elapsed_s=1.0), Outcome.censored(elapsed_s=1.0, reason="timeout")):
         made = router.decide(task, eligible)
         encode_event(record_decision(made, record_task(task), eligible=eligible))
         router.observe(made.id, outcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +11,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.core.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.errors import MissingExtraError
 from bot_orch.recent import Newest
+from bot_orch.types import RewardRange
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -56,7 +57,7 @@ _HISTOGRAMS = {
         _REQUEST_S,
     ),
     "bot_orch_queue_seconds": ("Seconds from a ticket's start until a person first claimed or answered it.", _QUEUE_S),
-    "bot_orch_reward": ("Rewards learned by agent, also those that a later report replaces.", _REWARD),
+    "bot_orch_reward": ("Rewards learned by agent, as shares of their range, also those replaced later.", _REWARD),
     "bot_orch_request_seconds": ("Seconds from a request to the end of its answer, by route.", _REQUEST_S),
 }
 _GAUGES = {
@@ -166,8 +167,8 @@ class EventMetrics:
     empty token.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Metrics, rewards: Callable[[], RewardRange] = RewardRange) -> None:
+        self._metrics, self._rewards = metrics, rewards
         self._made = Newest[str, tuple[str, str]](_MOST_DECISIONS)  # agent and token by decision
         self._last: DecisionMade | None = None
 
@@ -189,7 +190,7 @@ class EventMetrics:
             self._spend(event.decision_id, event.cost_usd or 0.0)
             agent = event.agent or self._made.get(event.decision_id, ("", ""))[0]
             if agent and event.reward is not None and event.effect in ("learned", "replaced"):
-                self._metrics.observe("bot_orch_reward", event.reward, agent=agent)
+                self._metrics.observe("bot_orch_reward", self._rewards().unit(event.reward), agent=agent)
 
     def _spend(self, decision_id: str, usd: float) -> None:
         if usd:

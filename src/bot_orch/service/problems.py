@@ -113,8 +113,8 @@ def problem_of(error: Exception) -> Problem | None:
 
 def _invalid(said: str) -> Problem:
     """The problem for a body of the wrong shape; decoder messages name types and fields, never values."""
-    what, _, where = said.partition(" - at `$")
-    field = where.rstrip("`").lstrip(".")
+    what, _, where = said.partition(" - at ")
+    field = where.rpartition("$")[2].rstrip("`").lstrip(".")
     unknown = re.search(r"unknown field `(.{1,80})`", what)
     if unknown is not None:
         name = f"{field}.{unknown[1]}".lstrip(".")
@@ -125,8 +125,6 @@ def _invalid(said: str) -> Problem:
         field = f"{field}.{needed[1]}".lstrip(".")
         return Problem(422, "invalid_body", f"{field}: is missing; add it", param=field)
     what = what[:1].lower() + what[1:]
-    if field.rpartition(".")[2] == "reward" and "float" in what and "=" in what:  # beyond a bound
-        return Problem(422, "invalid_body", f"{field}: {what}; rescale rewards to [0, 1]", param=field)
     message = f"{field or 'body'}: {what}; see its schema in /openapi.json"
     return Problem(422, "invalid_body", message, param=field or None)
 

@@ -92,7 +92,7 @@ class Runtime:
     ) -> None:
         self.most_pending = most_pending
         self.config, self.metrics, self._open_queue = config, Metrics(), open_queue
-        self.events = EventMetrics(self.metrics)
+        self.events = EventMetrics(self.metrics, lambda: self.ledger.router.reward.range)
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()

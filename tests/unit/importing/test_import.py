@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
+from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
 from bot_orch.cli import main
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import Censored
@@ -417,3 +417,24 @@ def test_every_column_that_is_not_read_is_named(tmp_path, capsys):
     text = "agent,model,reward,expected,expected_in,note\nx,a,1,soon,3,n\ny,b,0,late,4,n\n"
     said, rounds = mapped(tmp_path, capsys, text, "agent=model")
     assert rounds.agents == ("a", "b") and "not read: agent, expected, expected_in, note\n" in said
+
+
+def test_features_may_be_missing_or_by_name(tmp_path):
+    rows = [{"agent": "a", "features": [1.0, None]}, {"agent": "b", "features": [2.0, 3.0]}]
+    log, _ = imported(tmp_path / "x.jsonl", "jsonl", "\n".join(map(json.dumps, rows)))
+    assert np.array_equal([each.seen() for each in collect(log).made], [[1.0, np.nan], [2.0, 3.0]], equal_nan=True)
+    named = [{"agent": "a", "features": {"lang": "de", "n": 1}}, {"agent": "b", "features": {"lang": "en", "on": True}}]
+    log, _ = imported(tmp_path / "y.jsonl", "jsonl", "\n".join(map(json.dumps, named)))
+    assert [each.seen() for each in collect(log).made] == [(1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0)]
+
+
+def test_an_export_with_features_by_name_is_imported(tmp_path):
+    with Router(["a", "b"], path=tmp_path / "log", seed=1) as router:
+        for features in ({"lang": "de", "n": 3}, {"lang": "en"}):
+            router.observe(router.decide(Task(features=features)).id, Outcome.completed(1.0))
+    given, copy = open_log(tmp_path / "log"), MemoryLog()
+    export(given, tmp_path / "log.jsonl")
+    assert import_log(tmp_path / "log.jsonl", "jsonl", copy).ignored == ()
+    seen = [[event.seen() for event in collect(log).made] for log in (given, copy)]
+    assert np.array_equal(*seen, equal_nan=True) and np.isnan(seen[1][1]).sum() == 1
+    given.close()

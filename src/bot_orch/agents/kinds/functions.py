@@ -135,8 +135,8 @@ def ending_of(error: BaseException) -> Ending:
     return Ending.CRASHED if isinstance(error, Exception) else Ending.CANCELLED_BY_CALLER
 
 
-def outcome_of(ending: Ending, elapsed_s: float) -> Outcome:
-    """The outcome of a call without an answer: reward 0 for a failure, none for a censored call.
+def outcome_of(ending: Ending, elapsed_s: float, *, lowest: float = 0.0) -> Outcome:
+    """The outcome of a call without an answer: the lowest reward for a failure, none for a censored call.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def outcome_of(ending: Ending, elapsed_s: float) -> Outcome:
     Outcome(event=False, reward=None, elapsed_s=1.5, reason='timeout', output=None, cost_usd=None)
     """
     failed = ending.meaning.attempted and ending.meaning.cause > Cause.COMPLETED
-    return Outcome(False, 0.0 if failed else None, elapsed_s, ending.meaning.reason)
+    return Outcome(False, lowest if failed else None, elapsed_s, ending.meaning.reason)
 
 
 @contextmanager

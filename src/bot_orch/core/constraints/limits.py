@@ -21,7 +21,7 @@ class Objective:
     quality
         Weight of the expected reward.
     usd
-        Weight of a dollar: with ``quality`` 1, the reward that a dollar is worth.
+        Weight of a dollar: with ``quality`` 1, the units of reward that a dollar is worth.
     seconds
         Weight of a second, likewise.
     first_token
@@ -210,7 +210,8 @@ class Quality:
     Parameters
     ----------
     within
-        Relative loss that is acceptable, between 0 and 1: 0.02 is 2 %.
+        Relative loss that is acceptable, between 0 and 1: 0.02 is 2 % of what the best agent earns above the lowest
+        reward.
     """
 
     within: float = 0.02

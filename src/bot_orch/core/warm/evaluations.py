@@ -15,7 +15,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
-from bot_orch.types import REWARD_ROUNDING, Answer, Task
+from bot_orch.types import Answer, Task
 
 #: What a table may say of the answers of agents.
 _ANSWERS = ("signal", "check", "label", "key", "cost_usd")
@@ -36,13 +36,15 @@ class Evaluations:
     agents
         Names of the agents, in the order of the columns.
     rewards
-        Rewards in [0, 1], (n, M).
+        Rewards in the units of those of traffic, (n, M).
     features
         Features of the tasks, (n, d), NaN where a number is missing; or None.
     weight
         How many outcomes a row counts for, (n,), or one number for all.
     encoded
         Version of the encoder whose numbers end the features, as in :class:`~bot_orch.Task`; empty without texts.
+    names
+        What the features are, if the tasks had them by name.
     answers
         What the answers told, by name as in :class:`~bot_orch.Answer`: ``signal``, ``check``, ``label``, ``key``,
         ``cost_usd``, (n, M) each, NaN where missing, labels and keys as numbers; None without answers.
@@ -59,6 +61,7 @@ class Evaluations:
     _: KW_ONLY
     weight: Floats | float = 1.0
     encoded: str = ""
+    names: tuple[str, ...] = ()
     answers: Mapping[str, Floats] | None = None
 
     def __post_init__(self) -> None:
@@ -66,9 +69,9 @@ class Evaluations:
         n, m = len(rewards), len(self.agents)
         if rewards.shape != (n, m):
             raise InvalidInputError("evaluations", f"has the shape {rewards.shape}", f"pass one column for each of {m}")
-        if np.any((rewards < -REWARD_ROUNDING) | (rewards > 1.0 + REWARD_ROUNDING)):  # nan is missing
-            raise InvalidInputError("evaluations", "holds a reward outside of [0, 1]", "rescale rewards to [0, 1]")
-        object.__setattr__(self, "rewards", np.clip(rewards, 0.0, 1.0))
+        if np.isinf(rewards).any():  # nan is missing
+            raise InvalidInputError("evaluations", "holds a reward that is not finite", "pass nan where one is missing")
+        object.__setattr__(self, "rewards", rewards)
         if self.features is not None:
             object.__setattr__(self, "features", _features(self.features, n))
         weight = _numbers("weight", self.weight, "pass how many outcomes a row counts for: one number, or one per row")
@@ -156,7 +159,8 @@ def as_evaluations(
             problem = f"are {len(tasks)}, and evaluations have {len(given)} rows"
             raise InvalidInputError("tasks", problem, "pass one Task per row, in the same order")
         given = given if known is None else replace(given, features=known)
-        return replace(given, encoded=_encoder_of("tasks", [task.encoded for task in tasks]))
+        names = tasks[0].names if tasks else ()
+        return replace(given, encoded=_encoder_of("tasks", [task.encoded for task in tasks]), names=names)
     columns = _columns(source)
     if columns is None:
         rewards = _numbers("evaluations", source, _FORMS)
@@ -339,7 +343,8 @@ def _long(columns: Mapping[str, Any], agents: Sequence[str], *, features: Any, w
     rewards = np.full((len(chosen), len(agents)), np.nan)
     rewards[np.arange(len(chosen)), [list(agents).index(name) for name in chosen]] = reward
     encoded = _encoder_of("evaluations.encoder", columns.get("encoder", ()))
-    return Evaluations(tuple(agents), rewards, features, weight=weight, encoded=encoded)
+    names = next(iter(columns.get("names", ())), ())
+    return Evaluations(tuple(agents), rewards, features, weight=weight, encoded=encoded, names=names)
 
 
 def _numbers(field: str, values: Any, remedy: str) -> Floats:

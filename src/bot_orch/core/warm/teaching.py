@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, Ints, allocate
 from bot_orch.checks import check_number
+from bot_orch.core.named import names_of_all, vector_of
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import encode, fitted
 from bot_orch.core.warm.evaluations import Evaluations, check_tasks
@@ -39,11 +40,23 @@ def most_lessons(most: float | None, agents: int) -> float:
 
 def encoded_tasks(tasks: Any, settings: Settings, *, first: bool) -> list[Task]:
     """The tasks of evaluations with their texts encoded, as in a decision; ``first`` as for :func:`fit_features`."""
-    for task in check_tasks(tasks):
+    named = [task.features for task in check_tasks(tasks) if isinstance(task.features, Mapping)]
+    if named and not settings.names:
+        settings = replace(settings, names=names_of_all(named))
+    if named:
+        names = settings.names
+        tasks = [replace(task, features=vector_of(_by_name(task), names), names=names) for task in tasks]
+    for task in tasks:
         if task.text is not None or task.encoded:
             settings = fitted(settings, task, first=first)
             break
     return [encode(task, settings) for task in tasks]
+
+
+def _by_name(task: Task) -> Mapping[str, Any]:
+    if not isinstance(task.features, Mapping) and task.features:
+        raise InvalidInputError("tasks", "have features by name and without", "pass the same kind with every task")
+    return task.features if isinstance(task.features, Mapping) else {}
 
 
 def fit_features(settings: Settings, given: Evaluations, *, first: bool) -> tuple[Settings, Evaluations]:

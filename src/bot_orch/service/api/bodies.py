@@ -12,9 +12,17 @@ from bot_orch.service.config.settings import Scope, Tag
 Name = Annotated[str, Meta(max_length=256)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Reward = Annotated[float, Meta(ge=-1e12, le=1e12)]  # the range in use is checked with the settings
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Numbers = Annotated[tuple[float | None, ...], Meta(max_length=10_000)]  # null: a missing one
+_VALUE = {"anyOf": [{"type": each} for each in ("number", "boolean", "string", "null")]}
+FeatureName = Annotated[str, Meta(min_length=1, max_length=256, pattern="[^=]$")]
+#: Values are checked where they become a task, so that an error names the feature.
+NamedFeatures = Annotated[
+    dict[FeatureName, Any], Meta(max_length=1000, extra_json_schema={"additionalProperties": _VALUE})
+]
+Features = Numbers | NamedFeatures
 
 
 class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, kw_only=True):
@@ -22,23 +30,27 @@ class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
 
 
 class TaskBody(RequestBody, frozen=True, kw_only=True):
-    """The task, as far as the choice of an agent depends on it."""
+    """The task, as far as the choice of an agent depends on it.
+
+    ``features`` are numbers in a fixed order, or by name numbers and categories (texts, true and false), such as
+    ``{"tokens": 312, "lang": "de"}``: the first task says which there are; what a later one lacks is missing.
+    """
 
     id: Name = ""
     kind: Name = ""
     text: str = ""
-    features: Numbers = ()
+    features: Features = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, Share] | None = None
 
 
 class ChatHints(RequestBody, frozen=True, kw_only=True):
-    """Hints for the router, in addition to the fields of OpenAI's API."""
+    """Hints for the router, in addition to the fields of OpenAI's API; ``features`` as of a task."""
 
     kind: Name = ""
     session: Name | None = None
-    features: Numbers = ()
+    features: Features = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, Share] | None = None
@@ -78,7 +90,8 @@ class DecisionRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class OutcomeReport(RequestBody, frozen=True, kw_only=True):
-    """The outcome of a decision. ``completed: false`` needs a ``reason``; silence is censored at the horizon.
+    """The outcome of a decision. ``reward`` is from 0 to 1, or in the range that ``router.reward`` in the configuration
+    states. ``completed: false`` needs a ``reason``; silence is censored at the horizon.
 
     ``audit: true`` reports the truth about a decision that is marked with ``audit``. ``shown: true`` reports the
     ``output`` alone, before its outcome is known; the decision stays pending.
@@ -86,7 +99,7 @@ class OutcomeReport(RequestBody, frozen=True, kw_only=True):
 
     decision_id: Key = ""
     id: Key | None = None
-    reward: Share | None = None
+    reward: Reward | None = None
     elapsed_s: Seconds | None = None
     completed: bool = True
     reason: Key | None = None
@@ -99,6 +112,7 @@ class OutcomeReport(RequestBody, frozen=True, kw_only=True):
 class FeedbackRequest(OutcomeReport, frozen=True, kw_only=True):
     """The outcome of a decision, named by ``decision_id`` or by ``completion_id``, the ``id`` of an answer.
 
+    ``reward`` is from 0 to 1, or in the range that ``router.reward`` in the configuration states.
     ``session`` credits a ``reward`` to the decisions of a session, or to its ``last`` ones. ``completed: false`` needs
     a ``reason``; silence is censored at the horizon. ``audit: true`` reports the truth about a decision that is marked
     with ``audit``. ``shown: true`` reports the ``output`` alone, before its outcome is known.
@@ -157,7 +171,7 @@ class NewKeyView(KeyView, frozen=True, kw_only=True):
 
 
 class TermsView(ResponseView, frozen=True, kw_only=True):
-    """The terms of one agent's score."""
+    """The terms of one agent's score, in units of reward but for ``distance``."""
 
     estimate: float
     exploration: float
@@ -319,7 +333,7 @@ class KindCertificateView(ResponseView, frozen=True, kw_only=True):
 
 
 class CertificateView(ResponseView, frozen=True, kw_only=True):
-    """What a guarantee certifies: bound of the loss so far and the loss allowed, in units of reward."""
+    """What a guarantee certifies: bound of the loss so far and the loss allowed, in widths of the range of rewards."""
 
     baseline: str
     rounds: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from bot_orch.arrays import nan_for_null
 from bot_orch.core.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, Noted, TaskRecord
 from bot_orch.log.ids import is_id, time_of
 from bot_orch.log.log import Row
@@ -205,7 +204,7 @@ def attempt_view(event: AttemptEnded) -> AttemptView:
 
 def record_of(task: TaskBody) -> TaskRecord:
     """The task as it is logged, without its text."""
-    return TaskRecord(task.id, task.kind, nan_for_null(task.features), task.reference, task.profiles, task.claims)
+    return TaskRecord.of(task.id, task)
 
 
 def idempotency_key(request: Request, space: KeySpace) -> str | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven, measure_of
+from bot_orch.errors import InvalidInputError
 from bot_orch.log.ids import is_id
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
@@ -96,6 +97,7 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     """
     runtime = request.runtime
     check_measure(body.output, "output")
+    body = _in_range(runtime, body)
     digest = digest_of(_encoder.encode(body))
     known_as = body.id or feedback_id(ReportSource.CONTENT, digest.hex())
     key = None if body.id is None else f"{KeySpace.FEEDBACK}:{body.id}"
@@ -137,6 +139,19 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     )
     group = runtime.writer.stage(stamp, event, body.decision_id, made=outcome, key=key, digest=digest)
     return view, group
+
+
+def _in_range(runtime: Runtime, body: OutcomeReport) -> OutcomeReport:
+    """The report, with a reward that rounding put outside of the range clipped; one farther outside is refused."""
+    if body.reward is None:
+        return body
+    known = runtime.ledger.router.reward.range
+    try:
+        reward = known.check(body.reward, "reward")
+    except InvalidInputError as error:
+        remedy = "rescale it; an operator can state another range in config.router.reward"
+        raise InvalidInputError("reward", error.problem, remedy) from error
+    return body if reward == body.reward else msgspec.structs.replace(body, reward=reward)
 
 
 def _judge_of(runtime: Runtime, body: OutcomeReport) -> str:

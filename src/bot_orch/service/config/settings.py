@@ -137,7 +137,8 @@ class AlignmentConfig(_Part, frozen=True, kw_only=True):
         str,
         _is(
             "What outputs are compared with: the reference of the `task`, the barycenter of past `tasks`, `accepted` "
-            "outputs of the other agents (a reward of .5 or more), or the outputs of a trusted agent, by its name."
+            "outputs of the other agents (a reward in the upper half of the range), or the outputs of a trusted "
+            "agent, by its name."
         ),
     ] = "task"
 
@@ -157,11 +158,22 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     policy: Annotated[str, _is("The policy, by its name in `bot_orch.available_policies()`.")] = "auto"
     settings: Annotated[dict[str, Any], _is("Settings of the policy.")] = {}
     lambda_: Annotated[
-        float | Literal["auto"], _is("Weight of the distance: a number, or `auto`, a dual variable.")
+        float | Literal["auto"], _is("Weight of the distance in units of reward: a number, or `auto`, a dual variable.")
     ] = msgspec.field(default="auto", name="lambda")
     alignment: Annotated[AlignmentConfig | None, _is("Reference and distance of outputs.")] = None
     seed: Annotated[int, _is("Same seed, tasks and outcomes: same decisions.")] = 0
-    n_features: Annotated[int, _is("Number of `features` of a task.", 0, 10_000)] = 0
+    n_features: (
+        Annotated[
+            int,
+            _is(
+                "Number of `features` of a task, 0 to leave them unused; the first task says it unless given. Of "
+                "features by name a number counts 1, a category 8.",
+                0,
+                10_000,
+            ),
+        ]
+        | None
+    ) = None
     floor: Annotated[
         float, _is("Share of all traffic that explores, evenly or where the policy is in doubt.", 0, 1)
     ] = 0.02
@@ -170,10 +182,14 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         _is("The reference of tasks without one, such as `{kind: labels, probabilities: [0, 1]}`."),
     ] = None
     reward: Annotated[
-        dict[str, Any] | None, _is("`{id: survival}` rewards speed: outcomes need times, not rewards.")
+        dict[str, Any] | None,
+        _is(
+            "The range of reported rewards, `{low: 1, high: 5}`, 0 to 1 unless given; or `{id: survival}`, which "
+            "rewards speed: outcomes need times, not rewards."
+        ),
     ] = None
     horizon_s: Annotated[float, _is("Without feedback for this long, the outcome is right-censored.", 1e-3)] = 86_400.0
-    patience_s: Annotated[float, _is("Silence that lasted this long has reward zero.", 1e-3)] | None = None
+    patience_s: Annotated[float, _is("Silence that lasted this long has the lowest reward.", 1e-3)] | None = None
     sticky_s: Annotated[float, _is("Seconds for which a session or conversation stays with its agent.", 0)] = 0.0
     attempts: Annotated[
         int,
@@ -205,9 +221,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
             float,
             _is(
                 "Reward of a successful answer without feedback; it counts the less the larger the share of "
-                "answers with feedback is.",
-                0,
-                1,
+                "answers with feedback is."
             ),
         ]
         | None
@@ -233,7 +247,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         dict[str, Any],
         _is(
             "`{baseline, loss_at_most, confidence, control}`: other agents serve only while the loss against "
-            "the baseline is certified."
+            "the baseline, as a share of the range of rewards, is certified."
         ),
     ] = {}
     observe: Annotated[

@@ -13,6 +13,7 @@ from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join, link
 from bot_orch.service.web.terms import number
+from bot_orch.types import RewardRange
 
 _COLORS, _STYLES = 8, 7
 _TONES = {"closed": "good", "half_open": "warn", "open": "bad"}
@@ -168,18 +169,16 @@ _ROW = (
 )
 
 
-def agents_part(rows: Sequence[AgentRow], sort: str) -> Safe:
-    """The rows of the table; bars compare rewards, dollars and seconds."""
+def agents_part(rows: Sequence[AgentRow], sort: str, rewards: RewardRange) -> Safe:
+    """The rows of the table; bars compare rewards with their range, dollars and seconds with the most of them."""
     if sort in SORTS:
         key = SORTS[sort][1]
         rows = sorted(rows, key=lambda row: ((value := key(row)) is None, value if value is not None else 0))
-    most = {
-        name: max((getattr(row, name) or 0.0 for row in rows), default=0.0) for name in ("reward", "usd", "seconds")
-    }
-    return join(_row(row, most) for row in rows)
+    most = {name: max((getattr(row, name) or 0.0 for row in rows), default=0.0) for name in ("usd", "seconds")}
+    return join(_row(row, most, rewards) for row in rows)
 
 
-def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
+def _row(row: AgentRow, most: Mapping[str, float], rewards: RewardRange) -> Safe:
     return html(
         _ROW,
         swatch=swatch(row.index),
@@ -191,7 +190,7 @@ def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
         decisions=f"{row.decisions:,}",
         share="" if row.share is None else f"{100 * row.share:.0f} %",
         p=_known(row.propensity),
-        reward=_bar(row.reward, _known(row.reward), max(most["reward"], 1.0)),
+        reward=_bar(None if row.reward is None else rewards.unit(row.reward), _known(row.reward), 1.0),
         usd=_bar(row.usd, _dollars(row.usd), most["usd"]),
         seconds=_bar(row.seconds, _seconds(row.seconds), most["seconds"]),
         audit=_against(row),

@@ -20,10 +20,11 @@ _WINDOW = 15
 _FEWEST = 3
 
 
-def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
+def chart_data(timeline: Timeline, view: BucketView, *, highest: float = 1.0) -> dict[str, Any]:
     """Series for every chart; ``null`` where data is missing.
 
-    ``t`` is the middle of each interval. Points further apart than ``gap_s`` are not to be joined by a line.
+    ``highest`` is the highest reward. ``t`` is the middle of each interval. Points further apart than ``gap_s`` are not
+    to be joined by a line.
     """
     buckets = _complete(view)
     made = np.array([bucket["decisions"].sum() for bucket in buckets])
@@ -38,6 +39,7 @@ def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
         "t": [bucket.start_us / 1e6 + half_s for bucket in buckets],
         "share": _columns([b["decisions"] for b in buckets], made),
         "propensity": _columns([b["propensity"] for b in buckets], made),
+        "highest": highest,
         "reward": _ratios(_trailing(buckets, "reward"), _trailing(buckets, "rewarded")),
         "cost": _cumulated([b["cost_usd"] for b in buckets]),
         "alarms": [

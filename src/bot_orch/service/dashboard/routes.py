@@ -27,6 +27,7 @@ from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Handler, Request, Site
 from bot_orch.service.web.pages import CONNECTION, Safe, document, html, link, page, render, reply, step
+from bot_orch.types import RewardRange
 
 _RECENT_SHOWN = 12
 _PER_PAGE = 50
@@ -136,13 +137,14 @@ class _Dashboard:
         async with reader.current(query.get("kind", "")) as timeline:
             every = reader.timeline.series.view(shown.from_us, shown.to_us)
             kinds = kind_counts(every.kinds())
-            view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
+            rewards = self.runtime.ledger.router.reward.range
+            view, charts = await asyncio.to_thread(_charts, timeline, shown, rewards)  # too long for the event loop
             agents = agent_rows(self.runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
             parts = {
                 "tiles": tiles_part(self.runtime, reader, view, timeline=timeline),
                 "kinds": kinds_part(kinds, query),
-                "agents": agents_part(agents, request.query.get("sort", "")),
+                "agents": agents_part(agents, request.query.get("sort", ""), rewards),
                 "recent": decisions_part(newest, timeline.agents, now_us),
                 "alarms": alarms_part(self.runtime, timeline, agents, now_us),
                 "savings": await self._savings.part(),
@@ -154,9 +156,9 @@ class _Dashboard:
         return parse_range(request.query, self.runtime.writer.now_us())
 
 
-def _charts(timeline: Timeline, shown: TimeRange) -> tuple[BucketView, dict[str, Any]]:
+def _charts(timeline: Timeline, shown: TimeRange, rewards: RewardRange) -> tuple[BucketView, dict[str, Any]]:
     view = timeline.series.view(shown.from_us, shown.to_us)
-    return view, chart_data(timeline, view)
+    return view, chart_data(timeline, view, highest=rewards.high)
 
 
 def _query(request: Request) -> dict[str, str]:

@@ -39,7 +39,11 @@ async def report(
     rate: float,
     audit: bool = False,
 ) -> tuple[str, Group]:
-    """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable."""
+    """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable.
+
+    A judge says how good an answer is from 0 to 1, whatever range rewards have.
+    """
+    value = runtime.ledger.router.reward.range.natural(value)
     writer, refs, known_as = runtime.writer, tuple[str, ...](), answer.decision_id
     while True:  # at most twice; nothing may be staged between the last look and staging
         look = await writer.look_up(refs=refs)

@@ -70,9 +70,9 @@ def decide(
     check_measures(record)
     if record.reference is None and runtime.reference is not None:
         record = record._replace(reference=runtime.reference)
-    width = runtime.ledger.router.n_features
-    if width and not record.features:  # a caller that knows nothing of features
-        record = record._replace(features=(0.0,) * width)
+    known = runtime.ledger.router.settings
+    if known.n_features and not known.names and not record.features:  # a caller that knows nothing of features
+        record = record._replace(features=(0.0,) * known.n_features)
     now_us = writer.now_us()
     found = _narrowed(runtime, constraints, now_us, team=team)
     caps = runtime.caps or None

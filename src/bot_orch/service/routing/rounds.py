@@ -50,7 +50,7 @@ from bot_orch.service.routing.steps import (
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
-from bot_orch.types import Measure, Outcome
+from bot_orch.types import Measure, Outcome, RewardRange
 
 _log = logging.getLogger("bot_orch.rounds")
 _LEAST_S = 1e-3
@@ -387,7 +387,8 @@ class Round:
         self._remember_made(decision, reply)
         self.answered, self._usage = True, reply.usage
         if reply.reward is not None:
-            outcome = replace(reply.outcome(), output=None)  # which its own decision has shown
+            reward = self._rewards.natural(reply.reward)
+            outcome = replace(reply.outcome(reward), output=None)  # which its own decision has shown
             self._report(decision.id, outcome, judge=OWN)
         self._judge(decision, reply, known=found.verdicts)
         return replace(found, reply=reply)
@@ -454,6 +455,10 @@ class Round:
         """Whether the round waits for a person, and keeps the ticket across restarts."""
         return self.resumable and any(each.id == agent and each.kind == "human" for each in self.runtime.config.agents)
 
+    @property
+    def _rewards(self) -> RewardRange:
+        return self.runtime.ledger.router.reward.range
+
     def _check_model(self, decision: DecisionMade, served: str) -> None:
         """Start the agent afresh if another model answers in its name: what was learned is about the former one."""
         runtime = self.runtime
@@ -477,11 +482,12 @@ class Round:
         self.answered, self._usage = True, reply.usage
         self.spent_usd += reply.cost_usd
         default = reply.reward is None
-        reward = self.runtime.config.router.success_reward if default else reply.reward
+        own = None if reply.reward is None else self._rewards.natural(reply.reward)
+        reward = self.runtime.config.router.success_reward if default else own
         timed = isinstance(self.runtime.ledger.router.reward, SurvivalReward)  # it learns from times alone
         if reward is not None or timed:  # otherwise feedback is expected, or the horizon passes
-            own = OWN if reward is not None else ""  # a report takes its place
-            self._report(decision.id, reply.outcome(reward), judge=own, default=default and reward is not None)
+            judge = OWN if reward is not None else ""  # a report takes its place
+            self._report(decision.id, reply.outcome(reward), judge=judge, default=default and reward is not None)
         elif reply.measure is not None:
             self._show(decision.id, reply.measure)
 
@@ -492,8 +498,8 @@ class Round:
         # what another agent wrote, or what the client is to change, says nothing of this one
         rejected = self.partial.failed(decision.agent, failure) or passed_on
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
-        # a failure earns 0; for a censored call the reward model decides by the reason
-        reward = 0.0 if failed and not rejected else None
+        # a failure earns the least; for a censored call the reward model decides by the reason
+        reward = self._rewards.low if failed and not rejected else None
         reason = "not_applicable" if rejected else meaning.reason
         self._report(decision.id, Outcome(False, reward, failure.elapsed_s, reason))
         self.failures.append(failure)

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import CallRequest
-from bot_orch.arrays import nan_for_null
 from bot_orch.core.events import TaskRecord
 from bot_orch.service.api.bodies import ChatAside, ChatHints
 from bot_orch.service.problems import Problem
@@ -91,7 +90,7 @@ def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
     size = size_of(asked.params, messages=messages)
     encodes = request.runtime.config.router.encoder is not None
     return ChatTask(
-        TaskRecord("", hints.kind, nan_for_null(hints.features), hints.reference, hints.profiles, hints.claims),
+        TaskRecord.of("", hints),
         RoutingConstraints(
             hints.kind,
             None if asked.model in AUTO else (asked.model,),

@@ -56,7 +56,7 @@ function paint(charts) {
   const lines = (name, options) => draw(figure(name), overTime(charts, charts[name], bright), { ...time, ...options });
   draw(figure("share"), banded(charts, charts.share, bright), { ...time, stacked: true, yMax: 1, yFormat: percent, tipFormat: percent });
   lines("propensity", { ySpan: 0.1 });
-  lines("reward", { yMax: 1, marks });
+  lines("reward", { yMax: charts.highest, marks });
   draw(figure("cost"), banded(charts, charts.cost, bright), { ...time, stacked: true, ySpan: 0.01, yFormat: dollars, tipFormat: (v) => dollars(v, v < 1 ? 4 : 2) });
 }
 
