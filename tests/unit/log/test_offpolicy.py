@@ -14,12 +14,13 @@ from scribing import Scribe
 
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
 from bot_orch.cli import main
+from bot_orch.core.events import Censored, FeedbackGiven
 from bot_orch.errors import MissingExtraError
 from bot_orch.evaluation import Refusal, evaluate
-from bot_orch.evaluation.export import COLUMNS, export
+from bot_orch.evaluation.export import COLUMNS, decision_rows, export
 from bot_orch.evaluation.offpolicy import LogSample, estimates, support
 from bot_orch.evaluation.rounds import collect
-from bot_orch.log import SqliteLog
+from bot_orch.log import MemoryLog, SqliteLog
 
 
 def world(seed, n=600, m=3):
@@ -189,6 +190,16 @@ def test_a_revised_reward_replaces_the_first(scribe):
     assert collect(scribe.log).rewards == {decision_id: 0.9}
 
 
+def test_a_report_of_dollars_alone_takes_no_reward_back(scribe):
+    decision_id, _ = scribe.decide()
+    scribe.put(FeedbackGiven("first", decision_id, "learned", 0.7, 2.0), decision_id)
+    scribe.put(FeedbackGiven("later", decision_id, "revision", cost_usd=0.1), decision_id)
+    scribe.log.commit()
+    (line,) = decision_rows(scribe.log)
+    assert (line["reward"], line["elapsed_s"], line["cost_usd"]) == (0.7, 2.0, 0.1)
+    assert collect(scribe.log).rewards == {decision_id: 0.7}
+
+
 def test_export_to_parquet(scribe, tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
     fill(scribe, 30)
@@ -221,14 +232,6 @@ def test_export(scribe, tmp_path):
 
 
 def test_export_gives_a_timeout_the_zero_that_it_counts_as():
-    from scribing import Scribe
-
-    from bot_orch import Orchestrator
-    from bot_orch.core.events import Censored, FeedbackGiven
-    from bot_orch.evaluation.export import decision_rows
-    from bot_orch.evaluation.rounds import collect
-    from bot_orch.log.stores.memory import MemoryLog
-
     scribe = Scribe(MemoryLog(), Orchestrator(["a", "b"], "bot", patience_s=10.0))
     timeout, cancelled, patient, short = (scribe.decide()[0] for _ in range(4))
     for decision_id, reason in ((timeout, "timeout"), (cancelled, "cancelled")):
