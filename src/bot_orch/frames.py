@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.display import data_frame
-from bot_orch.evaluation.evaluate import Evaluation, evaluate_log, logged_means
+from bot_orch.evaluation import Evaluation, Refusal, evaluate, logged_means
 from bot_orch.evaluation.export import COLUMNS, decision_rows
-from bot_orch.evaluation.offpolicy import ThinSupportError
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.spend import SpendKey, spent
 from bot_orch.lab.arena.league import league_frame, results_frame
@@ -59,18 +58,20 @@ def evaluation_frame(log: Log | str | Path, targets: Sequence[str], **settings: 
     """
     rows: list[dict[str, Any]] = []
     with opened(log) as source:
+        rounds = collect(source)
         for target in targets:
-            try:
-                rows += _lines(evaluate_log(source, target, **settings))
-            except ThinSupportError as error:
-                rows.append({"target": target, "refused": str(error)})
+            found = evaluate(rounds, target, **settings)
+            if isinstance(found, Refusal):
+                rows.append({"target": target, "refused": str(found)})
+            else:
+                rows += _lines(found)
     return data_frame(rows)
 
 
 def logged_frame(log: Log | str | Path, *, confidence: float = 0.95) -> Any:
     """Mean reward of all decisions and of each agent's, without weights."""
     with opened(log) as source:
-        return data_frame([asdict(each) for each in logged_means(collect(source), confidence=confidence)])
+        return data_frame([asdict(each) for each in logged_means(source, confidence=confidence)])
 
 
 def spend_frame(log: Log | str | Path, by: SpendKey = "token") -> Any:

@@ -8,8 +8,8 @@ pytest.importorskip("vowpal_wabbit_next")
 
 import vowpal_wabbit_next as vw
 
-from bot_orch.evaluation.evaluate import collect
-from bot_orch.evaluation.importing.writing import import_log
+from bot_orch.evaluation.importing import import_log
+from bot_orch.evaluation.rounds import collect
 from bot_orch.log import MemoryLog
 
 

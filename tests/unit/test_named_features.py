@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
-from bot_orch.evaluation.evaluate import evaluate_log
+from bot_orch.evaluation import evaluate
 from bot_orch.evaluation.export import decision_rows
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_file
@@ -152,7 +152,7 @@ def test_the_log_is_evaluated(tmp_path):
     with Router(list("abc"), seed=1, path=tmp_path / "log", floor=1.0) as router:
         played(True, 400, router)
     log = open_file(tmp_path / "log", writing=False)
-    assert evaluate_log(log, "auto").learned > 10
+    assert evaluate(log, "auto").learned > 10
     log.close()
 
 

@@ -19,7 +19,7 @@ from bot_orch import (
     Router,
     Task,
 )
-from bot_orch.evaluation.evaluate import evaluate_log, logged_means
+from bot_orch.evaluation import evaluate, logged_means
 from bot_orch.evaluation.export import decision_rows, event_rows
 from bot_orch.evaluation.rounds import collect
 from bot_orch.log.stores.open import open_file
@@ -171,7 +171,7 @@ def test_the_log_is_read_in_units_of_reward(tmp_path):
     assert told[-1] == pytest.approx([1.9, 3.7], abs=0.3), "with the timeouts"
     means = {each.agent: each.mean for each in logged_means(collect(log))}
     assert means["b"] == pytest.approx(0.9 * 4 + 0.1, abs=0.2)
-    for each in evaluate_log(log, "agent:b").estimates:
+    for each in evaluate(log, "agent:b").estimates:
         assert each.low < means["b"] < each.high and each.high - each.low < 1.0, each
     log.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,12 @@ from bot_orch.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from bot_orch.core.settings import Lambda
-    from bot_orch.evaluation.evaluate import Evaluation
-    from bot_orch.log.log import Log
+    from bot_orch.evaluation import Estimate, Evaluation, LoggedMean
+    from bot_orch.evaluation.rounds import LoggedRounds
 
+_SETTINGS = ("confidence", "min_effective", "max_missing", "audited", "paths")
 DESCRIPTION = """\
-Off-policy evaluation: estimate the mean reward of other policies from a log, by IPS, SNIPS, DM and DR with confidence
+Off-policy evaluation: estimate the mean reward of other policies from a log, by IPS, SNIPS and DR with confidence
 intervals. If the log has too little support, the estimate is refused with the reason, and the exit status is 1.
 
 A policy learns from the first outcome of a decision, as in production, and is scored with the last reward, so revised
@@ -48,35 +50,29 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.evaluation.offpolicy import ThinSupportError
+    from bot_orch.evaluation import Refusal, evaluate, logged_means
+    from bot_orch.evaluation.rounds import collect
     from bot_orch.log.stores.open import open_whole
 
-    _check(arguments)
-    lambdas = [None] if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]
-    log = open_whole(arguments.log, arguments.archive)
-    refused = 0
-    try:
-        for target, lambda_ in product(arguments.policy, lambdas):
-            try:
-                text = _evaluated(log, target, lambda_, arguments)
-            except ThinSupportError as error:
-                text = f"{_name(target, lambda_)}: refused; {error}"
-                refused += 1
-            print(text)  # noqa: T201
-    finally:
-        log.close()
-    return 1 if refused else 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    if not 0.0 <= arguments.max_missing <= 1.0:
-        raise InvalidInputError("--max-missing", f"is {arguments.max_missing}", "pass a share, 0 to 1")
-    if not arguments.min_effective >= 1.0:
-        raise InvalidInputError("--min-effective", f"is {arguments.min_effective}", "pass a number, 1 or more")
     if arguments.lambdas is not None and "logged" in arguments.policy:
         raise InvalidInputError("--policy", "'logged' does not use lambda", "leave out --lambda")
-    if arguments.paths < 1:
-        raise InvalidInputError("--paths", f"is {arguments.paths}", "pass a whole number, 1 or more")
+    lambdas = [None] if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]
+    log = open_whole(arguments.log, arguments.archive)
+    try:
+        rounds = collect(log)
+    finally:
+        log.close()
+    settings = {name: getattr(arguments, name) for name in _SETTINGS}
+    refused = 0
+    for target, lambda_ in product(arguments.policy, lambdas):
+        if target == "logged":
+            print(_logged(rounds, logged_means(rounds, confidence=arguments.confidence)))  # noqa: T201
+            continue
+        found = evaluate(rounds, target, lambda_=lambda_, **settings)
+        name = _name(target, lambda_)
+        print(f"{name}: refused; {found}" if isinstance(found, Refusal) else _evaluated(name, found))  # noqa: T201
+        refused += isinstance(found, Refusal)
+    return 1 if refused else 0
 
 
 def _lambda(text: str) -> Lambda:
@@ -97,46 +93,33 @@ def _name(target: str, lambda_: Lambda | None) -> str:
     return f"{target}, lambda {lambda_ if lambda_ == 'auto' else f'{lambda_:g}'}"
 
 
-def _evaluated(log: Log, target: str, lambda_: Lambda | None, arguments: argparse.Namespace) -> str:
-    from bot_orch.evaluation.evaluate import evaluate_log
-
-    if target == "logged":
-        return _logged(log, arguments.confidence)
-    names = ("confidence", "min_effective", "max_missing", "audited", "paths")
-    found = evaluate_log(log, target, lambda_=lambda_, **{name: getattr(arguments, name) for name in names})
+def _evaluated(name: str, found: Evaluation) -> str:
     known = f"{found.decisions} decisions, {found.missing} without reward, logged mean {found.logged_mean:.4f}"
     earlier = f"; {found.earlier} earlier ones were made among other agents" if found.earlier else ""
     learned = "" if found.learned is None else f", learned from {found.learned}"
-    lines = [f"{_name(target, lambda_)} ({known}{learned}{earlier})", *_compared(found)]
+    lines = [f"{name} ({known}{learned}{earlier})"]
+    if found.learned is not None:
+        first = f"  values are those of its first {found.learned} rounds"
+        earned = f"; in its own first {found.learned} rounds the log earned {found.logged_first or 0.0:.4f}"
+        lines.append(first if found.logged_first is None else first + earned)
     if found.unavailable:
-        name = target.removeprefix("agent:")
-        lines.append(f"  in {found.unavailable} decisions {name} could not be chosen: there an even choice counts")
-    for e in found.estimates:
-        interval = f"[{e.low:.4f}, {e.high:.4f}]"
-        lines.append(f"  {e.method:<6}{e.value:>8.4f}  {interval}  effective n {e.effective_n:.0f}")
+        agent = found.target.removeprefix("agent:")
+        lines.append(f"  in {found.unavailable} decisions {agent} could not be chosen: there an even choice counts")
+    lines += [_line(f"  {e.method:<6}", e.value, e, f"effective n {e.effective_n:.0f}") for e in found.estimates]
     return "\n".join(lines)
 
 
-def _compared(found: Evaluation) -> list[str]:
-    """Lines that compare the learning policy's value with what the log earned in as many rounds."""
-    if found.learned is None:
-        return []
-    mine = f"  values are those of its first {found.learned} rounds"
-    if found.logged_first is None:
-        return [mine]
-    return [f"{mine}; in its own first {found.learned} rounds the log earned {found.logged_first:.4f}"]
-
-
-def _logged(log: Log, confidence: float) -> str:
-    from bot_orch.evaluation.evaluate import logged_means
-    from bot_orch.evaluation.rounds import collect
-
-    rounds = collect(log)
-    found = logged_means(rounds, confidence=confidence)
+def _logged(rounds: LoggedRounds, found: list[LoggedMean]) -> str:
     lines = [f"logged ({rounds.requests} decisions, {rounds.requests - found[0].decisions} without reward)"]
-    width = max((len(each.agent) for each in found), default=0)
-    for each in found:
-        interval = f"[{each.low:.4f}, {each.high:.4f}]"
-        lines.append(f"  {each.agent:<{width}}{each.mean:>8.4f}  {interval}  {each.decisions} decisions")
+    width = max(len(each.agent) for each in found)
+    lines += [_line(f"  {each.agent:<{width}}", each.mean, each, f"{each.decisions} decisions") for each in found]
     note = "the mean of an agent is that of the tasks it answered: agents compare only if tasks were given at random"
     return "\n".join([*lines, f"  note: {note}"])
+
+
+def _line(name: str, value: float, interval: Estimate | LoggedMean, rest: str) -> str:
+    """A value and its interval, with two significant digits of the interval's width, and four at least."""
+    width = interval.high - interval.low
+    places = max(4, 1 - math.floor(math.log10(width))) if width > 0.0 else 4
+    value, low, high = (round(each, places) + 0.0 for each in (value, interval.low, interval.high))
+    return f"{name}{value:>{places + 4}.{places}f}  [{low:.{places}f}, {high:.{places}f}]  {rest}"

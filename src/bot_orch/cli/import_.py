@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bot_orch.errors import InvalidInputError, ResultsExistError
 
 if TYPE_CHECKING:
-    from bot_orch.evaluation.importing.writing import ImportSummary
+    from bot_orch.evaluation.importing import ImportSummary
 
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".dsjson": "dsjson"}
 DESCRIPTION = """\
@@ -30,7 +30,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="source", choices=tuple(_SUFFIXES.values()), help="overrides the suffix of FILE")
     parser.add_argument("--out", dest="log", type=Path, required=True, metavar="LOG", help="a new log")
     parser.add_argument(
-        "--map", nargs="+", default=[], metavar="OURS=THEIRS", help="names of columns, as in agent=model"
+        "--map",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="names of columns, as in agent=model",
     )
     parser.add_argument("--range", nargs=2, type=float, default=[0.0, 1.0], metavar=("LOW", "HIGH"), help="of rewards")
     parser.add_argument("--agents", nargs="+", default=[], metavar="NAME", help="names of actions 1, 2, ... (dsjson)")
@@ -39,24 +44,18 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.evaluation.importing.reading import ImportOptions
-    from bot_orch.evaluation.importing.writing import import_log
+    from bot_orch.evaluation.importing import import_log
     from bot_orch.log.stores.open import open_log
 
     if arguments.log.exists():
         raise ResultsExistError(f"{arguments.log}: exists; name a new log")
     low, high = arguments.range
-    options = ImportOptions(
-        _columns(arguments.map),
-        (low, high),
-        agents=tuple(arguments.agents),
-        assume_uniform=arguments.assume_uniform,
-    )
+    told = {"columns": _columns(arguments.map), "agents": arguments.agents, "assume_uniform": arguments.assume_uniform}
     source = arguments.source or _SUFFIXES.get(arguments.file.suffix.lower())
     if source is None:
         raise InvalidInputError("--from", "is missing", f"choose one of {', '.join(_SUFFIXES.values())}")
     memory = open_log(":memory:", writing=True)  # a file that cannot be read leaves nothing behind
-    found = import_log(arguments.file, source, memory, options=options)
+    found = import_log(arguments.file, source, memory, reward_range=(low, high), **told)
     log = open_log(arguments.log, writing=True, name="--out")
     try:
         log.append(list(memory.read()))
@@ -68,14 +67,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _columns(pairs: list[str]) -> dict[str, str]:
-    from bot_orch.evaluation.importing.reading import TABLE_COLUMNS
+    from bot_orch.evaluation.importing import TABLE_COLUMNS
 
-    found = {}
+    found: dict[str, str] = {}
     for pair in pairs:
         ours, equals, theirs = pair.partition("=")
-        if not equals or not theirs or ours not in TABLE_COLUMNS:
-            names = ", ".join(TABLE_COLUMNS)
+        spread = ours.startswith(("feature_", "propensity_")) and not ours.endswith("_")
+        if not equals or not theirs or not (spread or ours in TABLE_COLUMNS):
+            names = ", ".join((*TABLE_COLUMNS, "feature_NAME", "propensity_NAME"))
             raise InvalidInputError("--map", f"holds {pair!r}", f"write OURS=THEIRS, where OURS is one of {names}")
+        if ours in found:
+            raise InvalidInputError("--map", f"names {ours!r} twice", "name one column for it")
         found[ours] = theirs
     return found
 
@@ -89,7 +91,7 @@ def _report(found: ImportSummary, log: Path) -> str:
         lines.append("no reward: evaluate has nothing to score; name its column with --map reward=COLUMN")
     if found.propensities < found.decisions:
         lines.append(
-            "no propensity in some rows: only 'bot-orch evaluate --policy logged' can be answered; "
-            "if agents were drawn at random, import with --assume-uniform"
+            "no propensity in some rows: only 'bot-orch evaluate --policy logged' can be answered; name its column "
+            "with --map propensity=COLUMN, or import with --assume-uniform if agents were drawn uniformly at random"
         )
     return "\n".join(lines)

@@ -31,23 +31,8 @@ from bot_orch.files import write_atomically
 from bot_orch.log.log import Log
 
 COLUMNS = (
-    "decision_id",
-    "time_us",
-    "task_id",
-    "kind",
-    "agent",
-    "propensity",
-    "policy",
-    "lambda",
-    "by",
-    "session",
-    "reward",
-    "elapsed_s",
-    "completed",
-    "reason",
-    "cost_usd",
-    "feedbacks",
-    "revisions",
+    *("decision_id", "time_us", "task_id", "kind", "agent", "propensity", "policy", "lambda", "by", "session"),
+    *("reward", "elapsed_s", "completed", "reason", "cost_usd", "feedbacks", "revisions"),
 )
 
 
@@ -139,7 +124,9 @@ def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
     if event.effect in ("shown", "outranked"):  # an output alone; the opinion of a judge of lower rank
         return
     if event.audit or not line.get("audited"):  # a judge's opinion does not replace the truth
-        line.update(reward=event.reward, elapsed_s=event.elapsed_s, completed=event.completed, reason=event.reason)
+        told = {"reward": event.reward, "elapsed_s": event.elapsed_s}  # a report of dollars alone takes neither back
+        line.update({name: line.get(name) if value is None else value for name, value in told.items()})
+        line.update(completed=event.completed, reason=event.reason)
     if event.audit:
         line["audited"] = True
     line["cost_usd"] = line.get("cost_usd", 0.0) + (event.cost_usd or 0.0)

@@ -19,7 +19,7 @@ from bot_orch.encoders import spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.log.log import Log
-from bot_orch.types import Agent, Outcome, Task
+from bot_orch.types import Agent, Outcome, RewardRange, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,11 @@ class LoggedRounds:
         entries = json.loads(self.settings)["state"]["agents"]
         by_id = {entry["id"]: agent_from_dict(entry) for entry in entries}
         return [by_id.get(name, Agent(name)) for name in self.agents]
+
+    @cached_property
+    def range(self) -> RewardRange:
+        """The rewards that the log's settings allow."""
+        return self.configured().reward.range
 
     def propensities(self) -> Floats:
         """The probabilities that the log's decisions were drawn with, (n, M)."""

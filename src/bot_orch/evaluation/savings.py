@@ -19,7 +19,7 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.offpolicy import Difference, LogSample, Support, out_of_fold, quantile, support
+from bot_orch.evaluation.offpolicy import LogSample, Support, doubly_robust, out_of_fold, quantile, support
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.numerics.hull import upper_hull
 
@@ -30,6 +30,15 @@ _MOST_UNCOVERED = 0.5
 _LEAST_DIFFERENT = 20  # known differences that an interval needs
 _FLOORS = (0.1, 0.3)  # that are recommended
 _NEWEST = 100  # requests that say how often an agent is drawn now
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference of two values, with a confidence interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,7 @@ def compare(requests: ServedRequests, target: Floats | str, *, name: str = "", c
     able = np.logical_and.reduce(requests.logged.propensities[:, shares > 0.0] > 0.0, axis=1)
     left_out = int((~able).sum())
     weights = np.tile(shares, (len(requests), 1))
-    found = support(_rows(requests.logged, able), weights[able]) if able.any() else Support(0.0, 1.0, 1.0)
+    found = support(requests.logged.rows(able), weights[able])
     if found.effective_n < _LEAST_EFFECTIVE or left_out > _MOST_UNCOVERED * len(requests):
         advice = _advice(requests.logged.propensities[able], shares, found)
         problem = (
@@ -205,13 +214,12 @@ def _agent_means(requests: ServedRequests, measure: str) -> Floats:
     found = np.full(len(requests.agents), np.nan)
     if not known.any():
         return found
-    logged = replace(_rows(requests.logged, known), reward=values[known])
-    q, p = out_of_fold(logged), logged.propensities
-    for agent in range(len(found)):
-        mine, able = logged.agent == agent, p[:, agent] > 0.0
-        if (mine & able).any():
-            rows = q[:, agent] + np.where(mine, (logged.reward - q[:, agent]) / np.where(able, p[:, agent], 1.0), 0.0)
-            found[agent] = rows[able].mean()
+    logged = replace(requests.logged.rows(known), reward=values[known])
+    q = out_of_fold(logged)
+    for agent, always in enumerate(np.eye(len(found))):
+        able = logged.propensities[:, agent] > 0.0
+        if (able & (logged.agent == agent)).any():
+            found[agent] = doubly_robust(logged.rows(able), np.tile(always, (int(able.sum()), 1)), q[able]).mean()
     return found
 
 
@@ -229,13 +237,12 @@ def _difference(
     rows = able & np.isfinite(first) & np.isfinite(served)
     if rows.sum() < least:
         return None
-    logged = replace(_rows(requests.logged, rows), reward=first[rows])
+    logged = replace(requests.logged.rows(rows), reward=first[rows])
     if support(logged, target[rows]).effective_n < least:
         return None
-    q, at = out_of_fold(logged), np.arange(int(rows.sum()))
-    w = target[rows][at, logged.agent] / logged.propensities[at, logged.agent]
-    other = (target[rows] * q).sum(axis=1) + w * (logged.reward - q[at, logged.agent])
-    return _mean_interval(served[rows] - other, confidence)
+    other = doubly_robust(logged, target[rows], out_of_fold(logged))
+    gap = served[rows] - other
+    return _interval(float(gap.mean()), float(gap.std(ddof=1)) / math.sqrt(len(gap)), confidence)
 
 
 def _modelled_dollars(requests: ServedRequests, target: Floats, confidence: float) -> tuple[Difference | None, int]:
@@ -278,13 +285,12 @@ def _mixed_interval(gap: Floats, different: int, n: int, confidence: float) -> D
     """Mean over ``n`` requests of which ``different`` may differ, and ``gap`` is known of some of these."""
     share, mean = different / n, float(gap.mean()) if len(gap) else 0.0
     spread = float(gap.var(ddof=1)) / len(gap) if len(gap) > 1 else 0.0
-    half = quantile(confidence) * math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / n)
-    return Difference(share * mean, share * mean - half, share * mean + half)
+    return _interval(share * mean, math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / n), confidence)
 
 
-def _mean_interval(gap: Floats, confidence: float) -> Difference:
-    mean, half = float(gap.mean()), quantile(confidence) * float(gap.std(ddof=1)) / math.sqrt(len(gap))
-    return Difference(mean, mean - half, mean + half)
+def _interval(value: float, error: float, confidence: float) -> Difference:
+    half = quantile(confidence) * error
+    return Difference(value, value - half, value + half)
 
 
 def _shares(agents: tuple[str, ...], target: Floats | str) -> Floats:
@@ -293,10 +299,6 @@ def _shares(agents: tuple[str, ...], target: Floats | str) -> Floats:
     if target not in agents:
         raise InvalidInputError("against", f"{target!r} is not in the log", f"choose from {', '.join(agents)}")
     return np.array([float(name == target) for name in agents])
-
-
-def _rows(logged: LogSample, rows: Bools) -> LogSample:
-    return LogSample(logged.agent[rows], logged.reward[rows], logged.propensities[rows], features=logged.features[rows])
 
 
 def _sum(known: Mapping[str, float], chain: list[str]) -> float:

@@ -6,9 +6,11 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
@@ -18,15 +20,17 @@ class Sheet:
     """Cells by column: words, numbers, booleans, or None for missing cells.
 
     ``first_row`` is the number of the first row of cells in messages: 2 in a CSV, whose header is row 1; 0 in Parquet
-    files and DataFrames. ``comma`` says that numbers are written with a decimal comma.
+    files and DataFrames. ``comma`` says that numbers are written with a decimal comma. ``theirs`` is what the file
+    calls the columns that were renamed.
     """
 
     name: str
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Any]
     _: KW_ONLY
     first_row: int = 0
     comma: bool = False
     notes: tuple[str, ...] = ()
+    theirs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -35,8 +39,18 @@ class Sheet:
 
     def place(self, column: str, row: int | None = None) -> str:
         """The field of an error: table, column and row (from 0 here, as ``first_row`` counts in the message)."""
-        where = f"{self.name}: column {column!r}"
+        where = f"{self.name}: column {self.theirs.get(column, column)!r}"
         return where if row is None else f"{where}, row {row + self.first_row}"
+
+    def renamed(self, names: Mapping[str, str]) -> Sheet:
+        """The table with columns under our names, ``{ours: theirs}``; these are read as nothing else."""
+        for theirs in names.values():
+            if theirs not in self.columns:
+                found = ", ".join(list(self.columns)[:20])
+                raise InvalidInputError(f"{self.name}: column {theirs!r}", "no such column", f"columns found: {found}")
+        mapped = {ours: self.columns[theirs] for ours, theirs in names.items()}
+        rest = {name: cells for name, cells in self.columns.items() if name not in (*names, *names.values())}
+        return replace(self, columns=mapped | rest, theirs={**self.theirs, **names})
 
 
 def named_columns(name: str, header: Sequence[str]) -> list[str]:
@@ -49,26 +63,36 @@ def named_columns(name: str, header: Sequence[str]) -> list[str]:
 
 
 def sheet_of_frame(frame: Any, name: str) -> Sheet:
-    """The cells of a DataFrame (pandas, polars, or anything with ``columns`` and ``frame[column]``).
+    """The cells of a DataFrame (pandas, polars), an Arrow table or a mapping of arrays.
 
     Where the index has a name, it is a column too.
     """
+    header = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
+    if header is None or isinstance(header, str):
+        remedy = "pass a DataFrame, an Arrow table or a mapping of arrays"
+        raise InvalidInputError(name, f"is no DataFrame ({type(frame).__name__})", remedy)
+    named_columns(name, words := [str(each) for each in header])
     try:
-        header = [str(column) for column in frame.columns]
-        if len(set(header)) < len(header):
-            named_columns(name, header)
-        cells = {str(column): list(frame[column]) for column in frame.columns}
+        cells = {word: _cells(frame[each]) for word, each in zip(words, header, strict=True)}
         labels = getattr(getattr(frame, "index", None), "names", None) or ()
-        for level, label in enumerate(labels):
-            if label is not None and str(label) not in cells:
-                cells = {str(label): list(frame.index.get_level_values(level)), **cells}
-    except InvalidInputError:
-        raise
-    except Exception as error:
-        raise InvalidInputError(name, f"is no DataFrame ({type(frame).__name__})", "pass a pandas DataFrame") from error
-    if len({len(column) for column in cells.values()}) > 1 or not cells or not len(next(iter(cells.values()))):
+        for level in (each for each in labels if each is not None and str(each) not in cells):
+            cells = {str(level): list(frame.index.get_level_values(level)), **cells}
+        lengths = {word: len(column) for word, column in cells.items()}
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise InvalidInputError(name, f"cannot be read: {str(error)[:80]}", "pass a DataFrame") from error
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{word} {length}" for word, length in list(lengths.items())[:8])
+        raise InvalidInputError(name, f"has columns of different lengths: {shown}", "pass one entry per row")
+    if not any(lengths.values()):
         raise InvalidInputError(name, "has no rows", "pass a DataFrame with a row per task, or per task and agent")
     return Sheet(name, cells)
+
+
+def _cells(column: Any) -> Any:
+    """The column itself where it is an array of numbers; else its cells, those of Arrow as values of Python."""
+    if hasattr(column, "to_pylist"):
+        return column.to_pylist()
+    return column if isinstance(column, np.ndarray) else list(column)
 
 
 #: Words for a missing cell.
@@ -171,7 +195,7 @@ def sheet_of_parquet(path: Path) -> Sheet:
     try:
         table = pyarrow.parquet.read_table(path)
         header = named_columns(path.name, table.column_names)
-        columns = {name: table.column(index).to_pylist() for index, name in enumerate(header) if name}
+        columns = {name: _values(pyarrow, table.column(index)) for index, name in enumerate(header) if name}
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         if isinstance(error, InvalidInputError):
             raise
@@ -180,3 +204,10 @@ def sheet_of_parquet(path: Path) -> Sheet:
     if not columns or not table.num_rows:
         raise InvalidInputError(path.name, "has no rows", "write a row per task, or per task and agent")
     return Sheet(path.name, columns)
+
+
+def _values(pyarrow: Any, column: Any) -> list[Any]:
+    """The cells; times with nanoseconds, which would need pandas, in microseconds."""
+    if pyarrow.types.is_timestamp(column.type):
+        column = column.cast(pyarrow.timestamp("us", tz=column.type.tz), safe=False)
+    return list(column.to_pylist())

@@ -4,19 +4,20 @@ import csv
 import json
 import random
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
+from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
 from bot_orch.cli import main
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import Censored
-from bot_orch.evaluation.evaluate import collect, evaluate_log
+from bot_orch.evaluation import evaluate
 from bot_orch.evaluation.export import decision_rows, export
-from bot_orch.evaluation.importing.reading import ImportOptions
-from bot_orch.evaluation.importing.writing import import_log
+from bot_orch.evaluation.importing import import_log
+from bot_orch.evaluation.rounds import collect
 from bot_orch.log import (
     Configured,
     FeedbackGiven,
@@ -34,7 +35,7 @@ from bot_orch.log import (
 def imported(path, source, text, **options):
     path.write_text(text)
     log = MemoryLog()
-    return log, import_log(path, source, log, options=ImportOptions(**options))
+    return log, import_log(path, source, log, **options)
 
 
 def own_log(n=300):
@@ -82,7 +83,7 @@ def test_an_exported_log_of_our_own_gives_the_same_evaluation(tmp_path):
     found = import_log(tmp_path / "log.jsonl", "jsonl", copy)
     assert found.decisions == found.propensities == 300 and found.agents == ("a", "b", "c")
     for target in TARGETS:
-        same(evaluate_log(log, target), evaluate_log(copy, target))
+        same(evaluate(log, target), evaluate(copy, target))
     assert collect(copy).rewards == collect(log).rewards
 
 
@@ -95,7 +96,7 @@ def test_an_exported_table_gives_the_same_weights(tmp_path, source):
     export(log, tmp_path / f"log.{source}")
     import_log(tmp_path / f"log.{source}", source, copy)
     for target in TARGETS:
-        one, other = evaluate_log(log, target), evaluate_log(copy, target)
+        one, other = evaluate(log, target), evaluate(copy, target)
         assert [e.value for e in other.estimates[:2]] == pytest.approx([e.value for e in one.estimates[:2]])
 
 
@@ -116,8 +117,8 @@ def test_columns_are_mapped_and_unknown_ones_named(tmp_path, capsys):
     assert "not read: colour" in said
     log = open_log(out)
     rounds = collect(log)
-    assert rounds.agents == ("small", "large")
-    assert rounds.propensities().tolist() == [[0.25, 0.75], [0.25, 0.75]]
+    assert rounds.agents == ("large", "small")
+    assert rounds.propensities().tolist() == [[0.75, 0.25], [0.75, 0.25]]
     assert [event.seen() for event in rounds.made] == [(3.0,), (5.0,)]
     assert list(rounds.rewards.values()) == [1.0, 0.0]
     assert [row.time_us for row in log.read()][:3] == [1767225599999999, 1767225600000000, 1767225600000001]
@@ -146,12 +147,14 @@ def test_without_propensities_only_the_logged_means_are_given(tmp_path, capsys):
     file.write_text("\n".join(rows))
     assert main(["import", "--from", "csv", str(file), "--out", str(out)]) == 0
     assert "--assume-uniform" in capsys.readouterr().out
-    assert main(["evaluate", str(out), "--policy", "agent:a"]) == 2
-    assert "200 of 200 decisions were imported without a propensity" in capsys.readouterr().err
-    assert main(["evaluate", str(out), "--policy", "auto", "--lambda", "0", "1"]) == 2
+    assert main(["evaluate", str(out), "--policy", "agent:a"]) == 1
+    assert "refused; 200 of 200 decisions have no propensity" in capsys.readouterr().out
+    assert main(["evaluate", str(out), "--policy", "auto", "--lambda", "0", "1"]) == 1
     assert main(["evaluate", str(out), "--policy", "logged"]) == 0
     said = capsys.readouterr().out
-    assert "all  0.2500" in said and "a    0.5000" in said and "b    0.0000" in said and "note:" in said
+    assert (
+        "all  0.2500" in said and "a    0.5000" in said and "b    0.0000  [0.0000, 0.0370]" in said and "note:" in said
+    )
     assert main(["export", str(out), str(tmp_path / "again.jsonl")]) == 0
     assert json.loads((tmp_path / "again.jsonl").read_text().splitlines()[0])["propensity"] is None
     drawn = tmp_path / "drawn.sqlite"
@@ -164,7 +167,7 @@ def test_names_that_an_export_quotes_come_back(tmp_path):
     log, _ = imported(tmp_path / "x.csv", "csv", "agent,reward\n@cf/meta,1\n-b,0\n")
     export(log, tmp_path / "out.csv")
     assert "'@cf/meta" in (tmp_path / "out.csv").read_text()
-    assert import_log(tmp_path / "out.csv", "csv", MemoryLog()).agents == ("@cf/meta", "-b")
+    assert import_log(tmp_path / "out.csv", "csv", MemoryLog()).agents == ("-b", "@cf/meta")
 
 
 def test_a_log_that_always_chose_one_agent_supports_no_other(tmp_path, capsys):
@@ -198,36 +201,40 @@ def test_vowpal_wabbit_dsjson(tmp_path):
         "VWState": {},
     }
     log, found = imported(
-        tmp_path / "x.json", "dsjson", json.dumps(record) + "\n" + '{"EventId":"d"}\n', range_=(-1.0, 0.0)
+        tmp_path / "x.json", "dsjson", json.dumps(record) + "\n" + '{"EventId":"d"}\n', reward_range=(-1.0, 0.0)
     )
     rounds = collect(log)
     assert (rounds.made[0].agent, rounds.rewards, rounds.made[0].seen()) == ("2", {"e1": 1.0}, (3.0, 1.0))
-    assert rounds.propensities().tolist() == [[0.8, 0.2]] and found.ignored == ("VWState",)
+    assert rounds.propensities().tolist() == [[0.2, 0.8]] and found.ignored == ("VWState",)
 
 
 @pytest.mark.parametrize(
     ("source", "text", "named"),
     [
-        ("csv", "model,reward\na,1\n", "row 1: agent: no such column; columns found: model, reward"),
-        ("csv", "agent,reward\na,good\n", "row 2: reward: is 'good'; write a number"),
-        ("csv", "agent,reward\na,7\n", "row 2: reward: is 7, outside of 0 to 1; pass --range"),
+        ("csv", "model,reward\na,1\n", "column 'agent': no such column; columns found: model, reward"),
+        ("csv", "agent,reward\na,good\n", "column 'reward', row 2: is 'good', not a number; write a number"),
+        ("csv", "agent,reward\na,7\n", "column 'reward', row 2: is 7, outside of 0 to 1; pass .* --range"),
         ("csv", "agent,reward\na,1,2\n", "row 2: has 3 fields, the header has 2"),
-        ("csv", "agent,reward,propensity\na,1,1.5\n", r"row 2: propensity: is '1.5'; write a number in \[0, 1\]"),
-        ("csv", "agent,propensity\na,0\n", "row 2: propensity: of 'a' is 0"),
-        ("csv", "agent,propensity_a,propensity_b\na,0.5,0.2\n", "row 2: propensities: add up to 0.7000"),
-        ("csv", "agent,decision_id\na,x\nb,x\n", "row 3: id: 'x' is that of row 2"),
+        ("csv", "agent,reward,propensity\na,1,1.5\n", "column 'propensity', row 2: is 1.5; write the probability"),
+        ("csv", "agent,propensity\na,0\n", "column 'propensity', row 2: is 0; write the probability"),
+        ("csv", "agent,propensity_a,propensity_b\na,0.5,0.2\n", "column 'propensities', row 2: add up to 0.7;"),
+        ("csv", "agent,decision_id\na,x\nb,x\n", "column 'decision_id', row 3: 'x' is that of row 2"),
         ("csv", "agent,agent\na,b\n", "column 'agent': occurs twice"),
-        ("csv", 'agent,features\na,[1]\na,"[1,2]"\n', "row 3: features: 2 numbers, 1 in the row before"),
-        ("csv", "agent,time\na,yesterday\n", "row 2: time: is 'yesterday'; write seconds since 1970"),
-        ("csv", "agent,completed\na,maybe\n", "row 2: completed: is 'maybe'; write true or false"),
+        ("csv", 'agent,features\na,[1]\na,"[1,2]"\n', "column 'features', row 3: 2 numbers, 1 in the rows before"),
+        ("csv", "agent,time\na,yesterday\n", "column 'time', row 2: is 'yesterday'; write seconds since 1970"),
+        ("csv", "agent,completed\na,maybe\n", "column 'completed', row 2: is 'maybe'; write true or false"),
         ("csv", "agent,reward\n", "has a header and no rows"),
         ("csv", "", "is empty"),
-        ("jsonl", '{"agent": "a"}\nnonsense\n', "row 2: line: is not JSON"),
-        ("jsonl", '{"reward": 1}\n', "row 1: agent: is missing"),
-        ("jsonl", '{"agent": "a", "reward": NaN}\n', "row 1: line: is not JSON"),
-        ("jsonl", "[1]", "row 1: line: is 1; write one object"),
-        ("dsjson", '{"_label_cost": 0, "a": [1], "p": []}\n', "row 1: a, p: are no two lists"),
-        ("dsjson", '{"_label_cost": 7, "a": [1], "p": [1]}\n', "row 1: _label_cost: is 7, outside of 0 to 1; pass"),
+        ("jsonl", '{"agent": "a"}\nnonsense\n', "row 2: is not JSON"),
+        ("jsonl", '{"reward": 1}\n', "column 'agent': no such column; columns found: reward"),
+        ("jsonl", '{"agent": "a", "reward": NaN}\n', "row 1: is not JSON"),
+        ("jsonl", "[1]", "row 1: is '1'; write one object"),
+        ("dsjson", '{"_label_cost": 0, "a": [1], "p": []}\n', "column 'a, p', row 1: are no two lists"),
+        (
+            "dsjson",
+            '{"_label_cost": 7, "a": [1], "p": [1]}\n',
+            "column '_label_cost', row 1: is 7, outside of 0 to 1; pass",
+        ),
     ],
 )
 def test_errors_name_file_row_column_and_remedy(tmp_path, capsys, source, text, named):
@@ -244,7 +251,7 @@ def test_options_are_checked(tmp_path, capsys):
     (tmp_path / "x.csv").write_text("agent\na\n")
     given = ["import", "--from", "csv", str(tmp_path / "x.csv"), "--out", str(tmp_path / "x.sqlite")]
     assert main([*given, "--map", "nothing"]) == 2 and "OURS=THEIRS" in capsys.readouterr().err
-    assert main([*given, "--range", "1", "0"]) == 2 and "--range" in capsys.readouterr().err
+    assert main([*given, "--range", "1", "0"]) == 2 and "reward_range: is 1 0" in capsys.readouterr().err
     assert main(["import", "x.txt", "--out", "y.sqlite"]) == 2 and "--from: is missing" in capsys.readouterr().err
     given[3] = str(tmp_path / "none.csv")
     assert main(given) == 2 and "is no file" in capsys.readouterr().err
@@ -323,6 +330,95 @@ def test_the_recipe_of_the_page_makes_a_table(tmp_path, monkeypatch):
     assert (two["completed"], two["reward"]) == (False, 0.0)
 
 
+def mapped(tmp_path, capsys, text, *words, suffix="csv"):
+    """What the command says, and the log's rounds."""
+    (tmp_path / f"x.{suffix}").write_text(text)
+    (tmp_path / "x.sqlite").unlink(missing_ok=True)
+    status = main(["import", str(tmp_path / f"x.{suffix}"), "--out", str(tmp_path / "x.sqlite"), "--map", *words])
+    said = capsys.readouterr()
+    if status:
+        return said.err, None
+    log = open_log(tmp_path / "x.sqlite")
+    rounds = collect(log)
+    log.close()
+    return said.out, rounds
+
+
+OBD = "item_id,click,propensity_score,propensity_model,x1,cost\na,1,0.25,9,3,7\nb,0,0.75,9,5,7\n"
+
+
+def test_a_column_that_is_mapped_is_read_as_that_and_nothing_else(tmp_path, capsys):
+    names = ("agent=item_id", "reward=click", "propensity=propensity_score")
+    said, rounds = mapped(tmp_path, capsys, OBD, *names, "feature_x1=x1", "kind=cost")
+    assert "2 with a reward, 2 with a propensity" in said and "not read: propensity_model" in said
+    assert rounds.agents == ("a", "b") and rounds.propensities().tolist() == [[0.25, 0.75], [0.25, 0.75]]
+    assert [event.seen() for event in rounds.made] == [(3.0,), (5.0,)]
+    assert [event.task.kind for event in rounds.made] == ["7", "7"] and rounds.usd == {}, "not taken for dollars too"
+
+
+def test_a_column_whose_name_only_begins_as_a_propensity_does_is_not_guessed(tmp_path, capsys):
+    said, rounds = mapped(tmp_path, capsys, OBD, "agent=item_id", "reward=click")
+    assert "0 with a propensity" in said and "not read: propensity_score, propensity_model, x1" in said
+    assert rounds.agents == ("a", "b")
+
+
+def test_propensities_of_every_agent_are_mapped_by_name(tmp_path, capsys):
+    text = "model,good,pa,pb,feature_y\na,1,0.25,0.75,2\nb,0,0.5,0.5,4\n"
+    words = ("agent=model", "reward=good", "propensity_a=pa", "propensity_b=pb", "feature_x=good")
+    _, rounds = mapped(tmp_path, capsys, text, *words)
+    assert rounds.propensities().tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    assert [event.seen() for event in rounds.made] == [(1.0, 2.0), (0.0, 4.0)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_mapped_column_that_is_not_there_is_an_error(tmp_path, capsys, suffix):
+    text = "agent,thumbs\na,1\n" if suffix == "csv" else '{"agent": "a", "thumbs": 1}\n'
+    said, rounds = mapped(tmp_path, capsys, text, "reward=thumb", suffix=suffix)
+    assert rounds is None and f"x.{suffix}: column 'thumb': no such column; columns found: agent, thumbs" in said
+
+
+def test_map_may_be_repeated_and_names_a_column_once(tmp_path, capsys):
+    _, rounds = mapped(tmp_path, capsys, "m,r\na,1\n", "agent=m", "--map", "reward=r")
+    assert list(rounds.rewards.values()) == [1.0]
+    said, _ = mapped(tmp_path, capsys, "m,r\na,1\n", "agent=m", "agent=r")
+    assert "--map: names 'agent' twice" in said
+    said, _ = mapped(tmp_path, capsys, "m,r\na,1\n", "feature_=r")
+    assert "--map: holds 'feature_=r'; write OURS=THEIRS" in said and "feature_NAME" in said
+
+
+def test_a_missing_extra_is_one_line_with_the_remedy(tmp_path, capsys, monkeypatch):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["import", str(tmp_path / "x.parquet"), "--out", str(tmp_path / "x.sqlite")]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1 and "Parquet needs an optional dependency; pip install" in said
+    assert "parquet]" in said and not (tmp_path / "x.sqlite").exists()
+
+
+def test_times_in_nanoseconds_need_no_pandas(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    times = arrow.array([1577836800000001999, 1577836800000000001], arrow.timestamp("ns", tz="UTC"))
+    parquet.write_table(arrow.table({"agent": ["a", "b"], "reward": [1.0, 0.0], "time": times}), tmp_path / "x.parquet")
+    log = MemoryLog()
+    import_log(tmp_path / "x.parquet", "parquet", log)
+    assert [made.agent for made in collect(log).made] == ["b", "a"]
+    assert [row.time_us for row in log.read()][1] == 1577836800000000
+
+
+def test_the_propensity_of_one_agent_does_not_exclude_the_others(tmp_path):
+    """An agent that was always chosen says nothing of another one: no even choice stands for it."""
+    text = "agent,reward,propensity\n" + "a,1,1\n" * 99 + "b,0,1\n"
+    log, _ = imported(tmp_path / "x.csv", "csv", text)
+    assert evaluate(log, "agent:b").reason == "uncovered"
+
+
+def test_every_column_that_is_not_read_is_named(tmp_path, capsys):
+    text = "agent,model,reward,expected,expected_in,note\nx,a,1,soon,3,n\ny,b,0,late,4,n\n"
+    said, rounds = mapped(tmp_path, capsys, text, "agent=model")
+    assert rounds.agents == ("a", "b") and "not read: agent, expected, expected_in, note\n" in said
+
+
 def test_features_may_be_missing_or_by_name(tmp_path):
     rows = [{"agent": "a", "features": [1.0, None]}, {"agent": "b", "features": [2.0, 3.0]}]
     log, _ = imported(tmp_path / "x.jsonl", "jsonl", "\n".join(map(json.dumps, rows)))
@@ -330,3 +426,15 @@ def test_features_may_be_missing_or_by_name(tmp_path):
     named = [{"agent": "a", "features": {"lang": "de", "n": 1}}, {"agent": "b", "features": {"lang": "en", "on": True}}]
     log, _ = imported(tmp_path / "y.jsonl", "jsonl", "\n".join(map(json.dumps, named)))
     assert [each.seen() for each in collect(log).made] == [(1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0)]
+
+
+def test_an_export_with_features_by_name_is_imported(tmp_path):
+    with Router(["a", "b"], path=tmp_path / "log", seed=1) as router:
+        for features in ({"lang": "de", "n": 3}, {"lang": "en"}):
+            router.observe(router.decide(Task(features=features)).id, Outcome.completed(1.0))
+    given, copy = open_log(tmp_path / "log"), MemoryLog()
+    export(given, tmp_path / "log.jsonl")
+    assert import_log(tmp_path / "log.jsonl", "jsonl", copy).ignored == ()
+    seen = [[event.seen() for event in collect(log).made] for log in (given, copy)]
+    assert np.array_equal(*seen, equal_nan=True) and np.isnan(seen[1][1]).sum() == 1
+    given.close()

@@ -13,7 +13,7 @@ from pg_running import need
 from bot_orch.cli import main
 from bot_orch.core.events import Noted, TaskEnded, TaskRecord, TaskSubmitted
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
-from bot_orch.evaluation.evaluate import evaluate_log
+from bot_orch.evaluation import evaluate
 from bot_orch.evaluation.export import decision_rows
 from bot_orch.log import archive as files
 from bot_orch.log.archive import first_since
@@ -47,7 +47,7 @@ def looked(database, job, opener=open_whole, **more):
 def everything(log):
     """What a log says: rows, state, decisions derived again, estimates, lines of an export."""
     found = replay(log)
-    estimates = [evaluate_log(log, target, min_effective=10.0) for target in ("uniform", "ucb1")]
+    estimates = [evaluate(log, target, min_effective=10.0) for target in ("uniform", "ucb1")]
     return (
         list(log.read()),
         fold(log).fingerprint(),

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot_orch import Agent, Budget, InvalidInputError, Objective, Orchestrator, Outcome, Router, Task
-from bot_orch.evaluation.evaluate import follow, shadow
 from bot_orch.evaluation.rounds import collect
+from bot_orch.evaluation.shadow import follow, shadow
 from bot_orch.log.evaluations import outcomes_in
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log

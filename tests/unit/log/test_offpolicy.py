@@ -14,11 +14,13 @@ from scribing import Scribe
 
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
 from bot_orch.cli import main
+from bot_orch.core.events import Censored, FeedbackGiven
 from bot_orch.errors import MissingExtraError
-from bot_orch.evaluation.evaluate import collect, evaluate_log
-from bot_orch.evaluation.export import COLUMNS, export
-from bot_orch.evaluation.offpolicy import LogSample, ThinSupportError, evaluate, support
-from bot_orch.log import SqliteLog
+from bot_orch.evaluation import Refusal, evaluate
+from bot_orch.evaluation.export import COLUMNS, decision_rows, export
+from bot_orch.evaluation.offpolicy import LogSample, estimates, support
+from bot_orch.evaluation.rounds import collect
+from bot_orch.log import MemoryLog, SqliteLog
 
 
 def world(seed, n=600, m=3):
@@ -36,10 +38,10 @@ def world(seed, n=600, m=3):
 
 
 def coverage(runs, level, distort=lambda logged: logged):
-    hits = dict.fromkeys(("IPS", "SNIPS", "DM", "DR"), 0)
+    hits = dict.fromkeys(("IPS", "SNIPS", "DR"), 0)
     for seed in range(runs):
         logged, target, truth = world(seed)
-        for estimate in evaluate(distort(logged), target, confidence=level):
+        for estimate in estimates(distort(logged), target, confidence=level):
             hits[estimate.method] += estimate.low <= truth <= estimate.high
     return {name: count / runs for name, count in hits.items()}
 
@@ -64,7 +66,7 @@ def test_wrong_propensities_are_caught_by_the_coverage_check():
 
 def test_doubly_robust_is_narrower_than_ips():
     logged, target, _ = world(1)
-    width = {e.method: e.high - e.low for e in evaluate(logged, target)}
+    width = {e.method: e.high - e.low for e in estimates(logged, target)}
     assert width["DR"] < width["IPS"] and width["SNIPS"] < width["IPS"]
 
 
@@ -72,15 +74,15 @@ def test_doubly_robust_is_narrower_than_ips():
 def test_units_and_origin_of_features_do_not_matter(factor, offset):
     logged, target, _ = world(1)
     moved = LogSample(logged.agent, logged.reward, logged.propensities, features=factor * logged.features + offset)
-    for one, other in zip(evaluate(logged, target), evaluate(moved, target), strict=True):
+    for one, other in zip(estimates(logged, target), estimates(moved, target), strict=True):
         assert [other.value, other.low, other.high] == pytest.approx([one.value, one.low, one.high], abs=1e-6)
 
 
 def test_a_feature_that_never_changes_says_nothing():
     logged, target, _ = world(1)
     more = np.column_stack([logged.features, np.full(len(logged), 1.7e9)])
-    found = evaluate(LogSample(logged.agent, logged.reward, logged.propensities, features=more), target)
-    for one, other in zip(evaluate(logged, target), found, strict=True):
+    found = estimates(LogSample(logged.agent, logged.reward, logged.propensities, features=more), target)
+    for one, other in zip(estimates(logged, target), found, strict=True):
         assert other.value == pytest.approx(one.value)
 
 
@@ -88,20 +90,20 @@ def test_thin_support_is_refused_with_a_reason():
     logged, target, _ = world(1)
     effective = support(logged, target).effective_n
     needed = float(f"{len(logged) * 10_000 / effective:.1g}")
-    with pytest.raises(ThinSupportError, match=rf"are worth .*; collect more decisions \(about {needed:,.0f}\)"):
-        evaluate(logged, target, min_effective=10_000)
+    refused = estimates(logged, target, min_effective=10_000)
+    assert refused.reason == "few_decisions" and f"decisions (about {needed:,.0f})" in str(refused)
     hidden = logged.propensities.copy()
     hidden[logged.agent != 2, 2] = 0.0
-    with pytest.raises(ThinSupportError, match="probability zero"):
-        evaluate(LogSample(logged.agent, logged.reward, hidden, features=logged.features), target)
+    sample = LogSample(logged.agent, logged.reward, hidden, features=logged.features)
+    assert estimates(sample, target).reason == "uncovered" and "probability zero" in str(estimates(sample, target))
     rare = logged.propensities.copy()
     rare[0] = 1e-6
-    with pytest.raises(ThinSupportError, match="carries|are worth"):
-        evaluate(LogSample(logged.agent, logged.reward, rare, features=logged.features), target, min_effective=0)
+    sample = LogSample(logged.agent, logged.reward, rare, features=logged.features)
+    assert estimates(sample, target, min_effective=0).reason == "one_decision"
     empty = LogSample(logged.agent[:0], logged.reward[:0], logged.propensities[:0], features=logged.features[:0])
     assert support(empty, target[:0]).effective_n == 0.0
     with pytest.raises(InvalidInputError):
-        evaluate(logged, target, confidence=1.0)
+        estimates(logged, target, confidence=1.0)
 
 
 def fill(scribe, n=400):
@@ -124,16 +126,16 @@ def test_large_weights_that_are_missing_by_chance_count():
 
 def test_a_log_is_evaluated(scribe):
     fill(scribe)
-    best = {e.method: e for e in evaluate_log(scribe.log, "agent:c", min_effective=30).estimates}
-    worst = {e.method: e for e in evaluate_log(scribe.log, "agent:a", min_effective=10).estimates}
+    best = {e.method: e for e in evaluate(scribe.log, "agent:c", min_effective=30).estimates}
+    worst = {e.method: e for e in evaluate(scribe.log, "agent:a", min_effective=10).estimates}
     assert best["DR"].low > worst["DR"].value and best["DR"].low < 0.8 < best["DR"].high
     for target in ("uniform", "ucb1", "bot"):
-        found = evaluate_log(scribe.log, target, min_effective=10)
-        assert found.missing == 40 and found.decisions == 360 and len(found.estimates) == 4
-    with pytest.raises(InvalidInputError, match="not in the log"):
-        evaluate_log(scribe.log, "agent:zed")
-    with pytest.raises(InvalidInputError, match="have no reward"):
-        evaluate_log(scribe.log, "uniform", max_missing=0.05)
+        found = evaluate(scribe.log, target, min_effective=10)
+        assert found.missing == 40 and found.decisions == 360 and len(found.estimates) == 3
+    with pytest.raises(InvalidInputError, match="does not occur"):
+        evaluate(scribe.log, "agent:zed")
+    refused = evaluate(scribe.log, "uniform", max_missing=0.05)
+    assert isinstance(refused, Refusal) and refused.reason == "no_rewards"
 
 
 def test_decisions_in_which_an_agent_could_not_be_chosen_are_counted(tmp_path, capsys):
@@ -153,7 +155,7 @@ def test_shadow_calls_are_not_decisions_without_a_reward(scribe):
     for _ in range(120):
         scribe.decide(by="shadow")
     scribe.log.commit()
-    found = evaluate_log(scribe.log, "uniform", min_effective=10)
+    found = evaluate(scribe.log, "uniform", min_effective=10)
     assert (found.decisions, found.missing) == (81, 9)
 
 
@@ -166,11 +168,11 @@ def test_a_policy_that_learns_is_compared_with_as_many_first_rounds(tmp_path, ca
         if number % 3:
             writer.feedback(decision_id, number / 600)
     log.commit()
-    found = evaluate_log(log, "ucb1", min_effective=10)
+    found = evaluate(log, "ucb1", min_effective=10)
     assert 100 < found.learned < 300 and found.logged_mean == pytest.approx(0.5, abs=0.01)
     scored = [number / 600 for number in range(found.learned) if number % 3]
     assert found.logged_first == pytest.approx(np.mean(scored))
-    assert evaluate_log(log, "uniform", min_effective=10).logged_first is None
+    assert evaluate(log, "uniform", min_effective=10).logged_first is None
     log.close()
     assert main(["evaluate", str(tmp_path / "log.sqlite"), "--policy", "ucb1", "uniform", "--min-effective", "10"]) == 0
     told = (
@@ -186,6 +188,16 @@ def test_a_revised_reward_replaces_the_first(scribe):
     scribe.feedback(decision_id, 0.9, effect="revision")
     scribe.log.commit()
     assert collect(scribe.log).rewards == {decision_id: 0.9}
+
+
+def test_a_report_of_dollars_alone_takes_no_reward_back(scribe):
+    decision_id, _ = scribe.decide()
+    scribe.put(FeedbackGiven("first", decision_id, "learned", 0.7, 2.0), decision_id)
+    scribe.put(FeedbackGiven("later", decision_id, "revision", cost_usd=0.1), decision_id)
+    scribe.log.commit()
+    (line,) = decision_rows(scribe.log)
+    assert (line["reward"], line["elapsed_s"], line["cost_usd"]) == (0.7, 2.0, 0.1)
+    assert collect(scribe.log).rewards == {decision_id: 0.7}
 
 
 def test_export_to_parquet(scribe, tmp_path, monkeypatch):
@@ -220,14 +232,6 @@ def test_export(scribe, tmp_path):
 
 
 def test_export_gives_a_timeout_the_zero_that_it_counts_as():
-    from scribing import Scribe
-
-    from bot_orch import Orchestrator
-    from bot_orch.core.events import Censored, FeedbackGiven
-    from bot_orch.evaluation.export import decision_rows
-    from bot_orch.evaluation.rounds import collect
-    from bot_orch.log.stores.memory import MemoryLog
-
     scribe = Scribe(MemoryLog(), Orchestrator(["a", "b"], "bot", patience_s=10.0))
     timeout, cancelled, patient, short = (scribe.decide()[0] for _ in range(4))
     for decision_id, reason in ((timeout, "timeout"), (cancelled, "cancelled")):

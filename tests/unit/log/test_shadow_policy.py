@@ -17,9 +17,9 @@ from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.events import Censored, Configured, FeedbackGiven, record_decision, record_task
 from bot_orch.core.reward import SurvivalReward
-from bot_orch.evaluation.evaluate import evaluate_log, follow, shadow, share
-from bot_orch.evaluation.offpolicy import ThinSupportError
+from bot_orch.evaluation import evaluate
 from bot_orch.evaluation.rounds import collect
+from bot_orch.evaluation.shadow import follow, shadow, share
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.rng import uniform
 from bot_orch.transport import Labels, ZeroOneLabels
@@ -27,7 +27,7 @@ from bot_orch.transport import Labels, ZeroOneLabels
 
 def value(log, lambda_, **settings):
     """The doubly robust estimate for ``bot``."""
-    return evaluate_log(log, "bot", lambda_=lambda_, paths=2, **settings).estimates[3]
+    return evaluate(log, "bot", lambda_=lambda_, paths=2, **settings).estimates[2]
 
 
 @pytest.mark.parametrize(("policy", "least"), [("random", 0.0), ("bot", 0.1)])
@@ -35,7 +35,7 @@ def test_a_gamed_judge_that_is_audited_speaks_for_alignment(policy, least):
     log = write_log(World(2), 800, policy=policy, least=least)
     plain, aligned = (value(log, lambda_) for lambda_ in (0.0, 1.0))
     assert aligned.low > plain.high
-    rounds = evaluate_log(log, "bot", lambda_=0.0, paths=2).learned
+    rounds = evaluate(log, "bot", lambda_=0.0, paths=2).learned
     for found, lambda_ in ((plain, 0.0), (aligned, 1.0)):
         assert found.low - 0.06 < true_value("bot", lambda_, rounds, seeds=8, least=least) < found.high + 0.06
     unaudited = write_log(World(2), 800, policy=policy, least=least, audit=0.0)
@@ -53,29 +53,27 @@ def test_values_agree_with_what_live_routers_earn():
 
 def test_audits_of_a_part_are_enough_if_only_they_are_scored():
     log = write_log(World(4), 1500, audit=0.25)
-    found = evaluate_log(log, "agent:cheat", audited=True)
-    assert found.estimates[3].high < 0.3 and 300 < found.decisions < 450
-    assert evaluate_log(log, "agent:cheat").estimates[3].low > 0.5  # three in four are scored by the gamed judge
-    with pytest.raises(InvalidInputError, match="no revised reward"):
-        evaluate_log(write_log(World(4), 60, audit=0.0), "bot", audited=True)
+    found = evaluate(log, "agent:cheat", audited=True)
+    assert found.estimates[2].high < 0.3 and 300 < found.decisions < 450
+    assert evaluate(log, "agent:cheat").estimates[2].low > 0.5  # three in four are scored by the gamed judge
+    assert evaluate(write_log(World(4), 60, audit=0.0), "bot", audited=True).reason == "no_revised_rewards"
 
 
 def test_the_same_log_gives_the_same_values():
     log = write_log(World(5), 200)
-    one, two = (evaluate_log(log, "bot", min_effective=10, paths=2) for _ in range(2))
+    one, two = (evaluate(log, "bot", min_effective=10, paths=2) for _ in range(2))
     assert one == two
-    with pytest.raises(ThinSupportError):
-        evaluate_log(write_log(World(1), 40), "bot")
+    assert evaluate(write_log(World(1), 40), "bot").reason == "few_decisions"
 
 
 def test_a_policy_without_alignment_has_no_lambda():
     log = write_log(World(6), 60)
     with pytest.raises(InvalidInputError, match="does not use lambda"):
-        evaluate_log(log, "random", lambda_=1.0)
+        evaluate(log, "random", lambda_=1.0)
     with pytest.raises(InvalidInputError, match="paths"):
-        evaluate_log(log, "bot", paths=0)
+        evaluate(log, "bot", paths=0)
     with pytest.raises(InvalidInputError, match="lambda_"):
-        evaluate_log(log, "bot", lambda_=-1.0)
+        evaluate(log, "bot", lambda_=-1.0)
 
 
 def routers():
@@ -207,10 +205,10 @@ def test_decisions_among_other_agents_are_left_out_and_counted():
             if agents == "ab" or number < 40:
                 writer.put(FeedbackGiven(f"{agents}{number}", made.id, "learned", 0.5), made.id)
     writer.log.commit()
-    found = evaluate_log(writer.log, "uniform", min_effective=10)
+    found = evaluate(writer.log, "uniform", min_effective=10)
     assert (found.decisions, found.missing, found.earlier) == (40, 20, 5)
-    with pytest.raises(InvalidInputError, match=r"20 of 60 decisions have no reward \(5 earlier ones"):
-        evaluate_log(writer.log, "uniform", max_missing=0.1)
+    refused = evaluate(writer.log, "uniform", max_missing=0.1)
+    assert refused.problem.startswith("20 of 60 decisions have no reward (5 earlier ones")
 
 
 @pytest.fixture
@@ -232,7 +230,7 @@ def test_the_command_evaluates_every_lambda(database, capsys):
         "bot, lambda auto",
     ]
     assert main([*command, "--min-effective", "499"]) == 1
-    assert "bot, lambda 3: refused; support:" in capsys.readouterr().out
+    assert "bot, lambda 3: refused; 500 decisions are worth" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -246,9 +244,9 @@ def test_the_command_evaluates_every_lambda(database, capsys):
         (["--policy", "no-ot", "--lambda", "1"], "policy: 'no-ot' does not use lambda; name a policy that does"),
         (["--policy", "bott", "--lambda", "1"], "policy: 'bott' is not known; choose one of"),
         (["--policy", "bot", "--lambda", "1", "--paths", "0"], "paths: is 0; pass a whole number"),
-        (["--policy", "uniform", "--paths", "0"], "--paths: is 0; pass a whole number"),
-        (["--policy", "uniform", "--max-missing", "7"], "--max-missing: is 7.0; pass a share"),
-        (["--policy", "uniform", "--min-effective", "-1"], "--min-effective: is -1.0; pass a number"),
+        (["--policy", "uniform", "--paths", "0"], "paths: is 0; pass a whole number"),
+        (["--policy", "uniform", "--max-missing", "7"], "max_missing: is 7.0; pass a share"),
+        (["--policy", "uniform", "--min-effective", "-1"], "min_effective: is -1.0; pass a number"),
         (["--policy", "logged", "--lambda", "1"], "policy: 'logged' does not use lambda"),
         (["--policy", "bot", "--lambda", "1", "--confidence", "2"], "confidence: is 2.0; pass a number"),
     ],

@@ -5,8 +5,8 @@ from scribing import Scribe
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.core.events import AttemptEnded, Censored, EventMismatchError, FeedbackGiven
-from bot_orch.evaluation.evaluate import follow
 from bot_orch.evaluation.rounds import collect
+from bot_orch.evaluation.shadow import follow
 from bot_orch.log.ledger import change_to, fold
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay

@@ -15,8 +15,8 @@ from bot_orch.core.events import DecisionMade, record_decision, record_task
 from bot_orch.core.settings import Settings
 from bot_orch.encoders import ENCODERS, AbsentEncoder, HashedWords
 from bot_orch.errors import MissingExtraError
-from bot_orch.evaluation.evaluate import follow, shadow
 from bot_orch.evaluation.rounds import collect
+from bot_orch.evaluation.shadow import follow, shadow
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.cells import Kind, numbers_of, texts_of, words_of
 from bot_orch.evaluation.sheet import Sheet
-from bot_orch.lab.environments.matrix.sheets.cells import Kind, numbers_of, texts_of, words_of
 from bot_orch.lab.environments.matrix.sheets.columns import FEATURE, GROUP, ROLES, columns_not_read, named_role, role_of
 
 MOST_CELLS = 50_000_000

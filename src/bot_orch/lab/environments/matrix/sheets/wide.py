@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.cells import Kind, looks_numeric, numbers_of, texts_of, words_of
 from bot_orch.evaluation.sheet import Sheet
-from bot_orch.lab.environments.matrix.sheets.cells import Kind, looks_numeric, numbers_of, texts_of, words_of
 from bot_orch.lab.environments.matrix.sheets.columns import (
     ASIDE,
     FEATURE,

@@ -1,4 +1,4 @@
-"""Conversion of cells to numbers and words; each error names table, column, row and remedy."""
+"""Conversion of a table's cells to numbers and words; each error names table, column, row and remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.sheet import MISSING, Sheet
 
-Kind = Literal["unit", "amount", "number"]
+Kind = Literal["unit", "amount", "number", "flag"]
 
 _YES = {"true", "yes", "y", "t", "pass", "passed", "correct", "resolved", "solved", "success", "✓", "✔", "✅"}
 _NO = {"false", "no", "n", "f", "fail", "failed", "incorrect", "wrong", "unresolved", "unsolved", "failure"}
@@ -46,8 +46,11 @@ def numbers_of(sheet: Sheet, column: str, kind: Kind, *, hint: str = "") -> Floa
     """The column as floats, NaN where missing.
 
     ``unit``: in [0, 1], also truth values and percentages written with a percent sign. ``amount``: zero or more.
-    ``number``: any. ``hint`` is added to the remedy.
+    ``number``: any. ``flag``: a truth value, 0 or 1. ``hint`` is added to the remedy.
     """
+    array = array_of(sheet.columns[column])
+    if array is not None and array.ndim == 1 and _all_right(array, kind):
+        return np.clip(array, 0.0, 1.0) if kind == "unit" else array
     found = np.full(sheet.n_rows, np.nan)
     for row, cell in enumerate(sheet.columns[column]):
         if is_missing(cell):
@@ -61,8 +64,27 @@ def numbers_of(sheet: Sheet, column: str, kind: Kind, *, hint: str = "") -> Floa
     return found
 
 
+def array_of(cells: Any) -> Floats | None:
+    """The cells as an array, if they are numbers or rows of numbers already."""
+    try:
+        array = np.asarray(cells)
+    except ValueError:  # rows of different lengths
+        return None
+    return array.astype(float) if array.dtype.kind in "biuf" else None
+
+
+def _all_right(array: Floats, kind: Kind) -> bool:
+    known = array[~np.isnan(array)]
+    if not np.isfinite(known).all() or (kind == "flag" and not np.isin(known, (0.0, 1.0)).all()):
+        return False
+    low, high = {"unit": (0.0, 1.0), "amount": (0.0, math.inf)}.get(kind, (-math.inf, math.inf))
+    return bool(((known >= low) & (known <= high)).all())
+
+
 def _problem(cell: Any, value: float | None, kind: Kind) -> tuple[str, str] | None:
     shown = repr(cell if len(str(cell)) <= 30 else f"{str(cell)[:27]}...")
+    if kind == "flag" and value not in (0.0, 1.0):
+        return f"is {shown}", "write true or false"
     if value is None or not math.isfinite(value):
         return f"is {shown}, not a number", "write a number, and nothing where it is unknown"
     if kind == "unit" and not -_ROUNDING <= value <= 1.0 + _ROUNDING:

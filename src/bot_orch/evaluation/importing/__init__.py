@@ -1,1 +1,0 @@
-"""Import logs of other routers for ``evaluate``, ``export`` and warm starts."""
