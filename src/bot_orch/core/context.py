@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema, row_views
+from bot_orch.core import projection
 from bot_orch.core.warm.trial import WarmStart
 from bot_orch.encoders import BUCKETS
 from bot_orch.policies.base import (
@@ -41,12 +41,9 @@ ROWS = 1024  # outcomes kept
 FIRST, FIRST_WORDS = 4, 16  # outcomes before the first fit, without and with words
 AT_ONCE = 128  # outcomes up to which projection and policy are fitted at the same outcome
 WORDS, SPARE = 8, 8  # components of words that are used, and how many more are looked at
-WORTH = 1.0  # length
+WORTH = 0.5  # length of what is learned of words, relative to that of numbers: words say less of a reward
 PASSES = 4  # of the subspace iteration in the first fits
 NOVEL = 0.25  # share of new words that makes a later fit worth its loss of older rows
-LIMIT = 4.0  # standard deviations at which a number is clipped
-HEAVY = 8.0  # kurtosis from which numbers of both signs are replaced by logarithms
-LARGE = 1e30  # numbers are clipped there before anything else
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ class WithContext(Policy):
             return np.zeros(self.components)
         found = []
         if self.numbers:
-            tamed = _tamed(raw[: self.numbers], state["context_frame"])
+            tamed = projection.tamed(raw[: self.numbers], state["context_frame"])
             found.append(tamed @ state["context_axes"] - state["context_origin"])
         if self.words:
             codes = raw[-self.words :].astype(np.intp)
@@ -201,7 +198,7 @@ class WithContext(Policy):
         if claims is not None and np.isfinite(claims).any():
             s["context_claims"][slot] = np.nan_to_num(claims[agent], nan=-1.0), np.nanmean(claims)
         if self.numbers:
-            s["context_rows"][slot] = np.clip(raw[: self.numbers], -LARGE, LARGE)
+            s["context_rows"][slot] = np.clip(raw[: self.numbers], -projection.LARGE, projection.LARGE)
         if self.words:
             codes = raw[-self.words :].astype(np.int16)
             s["context_codes"][slot] = codes
@@ -224,7 +221,7 @@ class WithContext(Policy):
         """At powers of two; beyond the stored rows only if recent tasks contain new words."""
         if seen < (FIRST_WORDS if self.words else FIRST) or seen & (seen - 1):
             return False
-        return seen <= ROWS or (self.words > 0 and _novelty(s["context_rarity"], s["context_codes"]) > NOVEL)
+        return seen <= ROWS or (self.words > 0 and projection.novelty(s["context_rarity"], s["context_codes"]) > NOVEL)
 
     def _kept(self, s: Arrays) -> KeptRows:
         """The stored rows under the present projection."""
@@ -233,9 +230,10 @@ class WithContext(Policy):
         order = kept[np.argsort(s["context_round"][kept], kind="stable")]
         points = []
         if self.numbers:
-            points.append(_tamed(s["context_rows"][:n], s["context_frame"]) @ s["context_axes"] - s["context_origin"])
+            tamed = projection.tamed(s["context_rows"][:n], s["context_frame"])
+            points.append(tamed @ s["context_axes"] - s["context_origin"])
         if self.words:
-            weighted = _weighted(s["context_codes"][:n], s["context_rarity"])
+            weighted = projection.weighted(s["context_codes"][:n], s["context_rarity"])
             points.append(weighted @ s["context_meanings"][:, :WORDS] - s["context_middle"])
         stated = s["context_claims"][:n].astype(float)
         reward, number = s["context_reward"][:n].astype(float), s["context_round"][:n]
@@ -252,28 +250,25 @@ class WithContext(Policy):
     def _fit(self, s: Arrays) -> None:
         """Fit the projection to the stored rows."""
         n, agent = self._agents(s)
-        told = _surprises(agent, s["context_reward"][:n].astype(float), len(s["context_id"]))
+        told = projection.surprises(agent, s["context_reward"][:n].astype(float), len(s["context_id"]))
         s["context_ready"][...] = 0
         s["context_fits"][...] += 1
         if self.numbers:
-            frame, tamed = _frame(s["context_rows"][:n].astype(float))
-            s["context_frame"][:] = frame
-            axes, middle = _components(tamed, np.eye(self.numbers), told, used=len(s["context_origin"]))
-            s["context_axes"][:] = axes[:, : len(s["context_origin"])]
-            s["context_origin"][:] = middle @ s["context_axes"]
+            used = len(s["context_origin"])
+            s["context_frame"][:], tamed = projection.frame(s["context_rows"][:n].astype(float))
+            axes, middle = projection.components(tamed, np.eye(self.numbers), told, used)
+            s["context_axes"][:], s["context_origin"][:] = axes[:, :used], middle @ axes[:, :used]
         if self.words:
             rarity = np.log((1.0 + int(s["context_seen"])) / (1.0 + s["context_documents"].astype(float)))
             rarity[0] = 0.0
-            weighted, start = _weighted(s["context_codes"][:n], rarity), s["context_meanings"].astype(float)
+            documents, start = projection.weighted(s["context_codes"][:n], rarity), s["context_meanings"].astype(float)
             if s["context_fits"] == 1:
                 start = np.random.default_rng(1).normal(size=start.shape)
-            middle = weighted.mean(axis=0)
-            for _ in range(PASSES if n <= AT_ONCE else 1):  # a later fit begins with the last one's meanings
-                start = _orthonormal(weighted.T @ (weighted @ start - middle @ start))
-            axes, middle = _components(weighted, start, told, used=WORDS)
-            axes *= WORTH
-            s["context_rarity"][:], s["context_meanings"][:] = rarity, axes
-            s["context_middle"][:] = middle @ axes[:, :WORDS]
+            # a later fit begins with the last one's meanings
+            start = projection.iterated(documents, start, PASSES if n <= AT_ONCE else 1)
+            axes, middle = projection.components(documents, start, told, WORDS)
+            s["context_rarity"][:], s["context_meanings"][:] = rarity, WORTH * axes
+            s["context_middle"][:] = WORTH * (middle @ axes[:, :WORDS])
 
 
 def with_context(policy: Policy, *, numbers: int, words: int) -> Policy:
@@ -288,90 +283,6 @@ def without_context(policy: Policy) -> Policy:
     if isinstance(policy, WarmStart):
         return replace(policy, policy=without_context(policy.policy))
     return policy.policy if isinstance(policy, WithContext) else policy
-
-
-def _tamed(x: Floats, frame: Floats) -> Floats:
-    """Numbers imputed, partly replaced by signed logarithms, standardised and clipped."""
-    median, logged, mean, scale = frame
-    x = np.where(np.isfinite(x), np.minimum(np.maximum(x, -LARGE), LARGE), median)
-    if np.count_nonzero(logged):
-        x = np.where(logged > 0.0, np.sign(x) * np.log1p(np.abs(x)), x)
-    return np.minimum(np.maximum((x - mean) * scale, -LIMIT), LIMIT)
-
-
-def _frame(x: Floats) -> tuple[Floats, Floats]:
-    """What :func:`_tamed` needs to know of each column, and the rows tamed."""
-    missing = ~np.isfinite(x)
-    empty = missing.all(axis=0)
-    median = np.where(empty, 0.0, np.nanmedian(np.where(empty, 0.0, x), axis=0))
-    x = np.where(missing, median, x)
-    logs = np.sign(x) * np.log1p(np.abs(x))
-    tails = _kurtosis(x)
-    two_sided = (x.min(axis=0) < 0.0) & (x.max(axis=0) > 0.0)  # in large units a logarithm leaves but their sign
-    logged = (_kurtosis(logs) < tails) & (~two_sided | (tails > HEAVY))
-    y = np.where(logged, logs, x)
-    mean, spread = y.mean(axis=0), y.std(axis=0)
-    varies = spread > 1e-9 * (1.0 + np.abs(mean))
-    frame = np.array([median, logged, mean, np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)])
-    return frame, _tamed(x, frame)
-
-
-def _kurtosis(columns: Floats) -> Floats:
-    square = (columns - columns.mean(axis=0)) ** 2
-    return np.asarray((square * square).mean(axis=0) / np.maximum(square.mean(axis=0), 1e-24) ** 2)
-
-
-def _weighted(codes: Ints, rarity: Floats) -> Any:
-    """The sparse matrix of documents, (n, words): the words of each by rarity, with a norm of one."""
-    weight = rarity[codes].astype(float)
-    weight /= np.maximum(np.sqrt(np.sum(weight * weight, axis=1, keepdims=True)), 1e-12)
-    known = weight > 0.0
-    starts = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-    return csr_array((weight[known], codes[known], starts), shape=(len(codes), BUCKETS + 1))
-
-
-def _components(x: Any, basis: Floats, told: Floats, used: int) -> tuple[Floats, Floats]:
-    """Principal axes of the rows ``x`` within a basis, and their mean; first those that covary with the rewards.
-
-    Rows projected to the first ``used`` axes have a squared length of one on average.
-    """
-    middle = np.asarray(x.mean(axis=0))
-    rows = x @ basis - middle @ basis
-    vectors = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
-    points = rows @ vectors
-    order = np.argsort(-np.sum((told.T @ points) ** 2, axis=0), kind="stable")
-    scale = 1.0 / max(math.sqrt(np.mean(np.sum(points[:, order[:used]] ** 2, axis=1))), 1e-12)
-    return _signed(basis @ vectors[:, order]) * scale, middle
-
-
-def _surprises(agent: Ints, reward: Floats, m: int) -> Floats:
-    """What each outcome says of its agent, (n, m): reward less the agent's mean, over the root of its outcomes."""
-    found = np.zeros((len(agent), m))
-    for each in range(m):
-        mine = np.flatnonzero(agent == each)
-        if len(mine):
-            found[mine, each] = (reward[mine] - reward[mine].mean()) / math.sqrt(len(mine))
-    return found
-
-
-def _signed(vectors: Floats) -> Floats:
-    """Columns with a positive largest entry, so that the sign does not depend on the linear algebra library."""
-    largest = vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])]
-    return vectors * np.where(largest < 0.0, -1.0, 1.0)
-
-
-def _novelty(rarity: Floats, codes: Ints) -> float:
-    """Share of the squared word weights of the documents that falls on words without weight in any before."""
-    weight = rarity[codes.astype(np.intp)].astype(float) ** 2
-    unknown = weight >= float(rarity.max()) ** 2 * (1.0 - 1e-6)
-    return float(np.sum(weight * unknown) / max(float(np.sum(weight)), 1e-12))
-
-
-def _orthonormal(columns: Floats) -> Floats:
-    """An orthonormal basis of the columns' span, by the small matrix of their products."""
-    values, vectors = np.linalg.eigh(columns.T @ columns)
-    scale = np.where(values > 1e-12 * values[-1], 1.0 / np.sqrt(np.maximum(values, 1e-300)), 0.0)
-    return np.asarray(columns @ (vectors * scale))
 
 
 def _inner(state: Arrays) -> Arrays:

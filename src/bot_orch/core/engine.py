@@ -29,8 +29,8 @@ from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
 from bot_orch.core.context import with_context
 from bot_orch.core.restarts import Restarts, with_probation
-from bot_orch.core.settings import Settings
-from bot_orch.core.text import dense, fitted
+from bot_orch.core.settings import Settings, fitted
+from bot_orch.core.text import dense
 from bot_orch.core.warm import Evaluations
 from bot_orch.numerics.choice import mixed_draw
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation

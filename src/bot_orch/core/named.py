@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.types import Task
 
 if TYPE_CHECKING:
     from bot_orch.core.settings import Settings
@@ -100,10 +98,3 @@ def vector_of(features: Mapping[str, Any], names: tuple[str, ...]) -> tuple[floa
             slot = None if value is None else zlib.crc32(str(value).encode()) % SLOTS
             found += [float(slot == each) for each in range(SLOTS)]
     return tuple(found)
-
-
-def numbered(task: Task, names: tuple[str, ...]) -> Task:
-    """The task with a vector instead of features by name; without ``names`` its own say which there are."""
-    if not isinstance(task.features, Mapping):
-        return task
-    return replace(task, features=vector_of(task.features, names or names_of(task.features)))

@@ -48,7 +48,7 @@ from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
 from bot_orch.core.rounds import Round
-from bot_orch.core.settings import Lambda, Settings
+from bot_orch.core.settings import Lambda, Settings, carried_over
 from bot_orch.core.state import (
     FORMAT,
     VERSION,
@@ -59,7 +59,7 @@ from bot_orch.core.state import (
     measured_usage,
     parse,
 )
-from bot_orch.core.text import carried_over, encode
+from bot_orch.core.text import encode
 from bot_orch.core.warm import (
     Evaluations,
     WarmPolicy,
@@ -468,7 +468,8 @@ class Orchestrator:
 
     def encoded(self, task: Task) -> Task:
         """The task with its text replaced by the encoder's features, as :meth:`decide` uses and the log stores it."""
-        return self._as_vector(task, self._engine_for(task).settings)
+        settings = self._engine_for(task).settings
+        return encode(self._as_vector(task, settings), settings)
 
     def certificate(self) -> Certificate | None:
         """The current certificate of the guarantee; None without one.
@@ -531,7 +532,7 @@ class Orchestrator:
         if wanted is not None and not engine.settings.team:
             engine = Engine(replace(engine.settings, team=True))
         if engine.settings.text is not None or engine.settings.names or isinstance(task.features, Mapping):
-            task = self._as_vector(task, engine.settings)
+            task = encode(self._as_vector(task, engine.settings), engine.settings)
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     @staticmethod
@@ -541,7 +542,7 @@ class Orchestrator:
         if isinstance(given, Mapping):
             names = () if settings.n_features == 0 else settings.names
             task = replace(task, features=vector_of(given, names) if names else (), names=names)
-        return encode(task, settings)
+        return task
 
     def _named(self, task: Task) -> Engine:
         """The engine, which knows the names of features from the first task on that has them by name."""
@@ -1375,13 +1376,9 @@ class Orchestrator:
             task = replace(task, text=None)  # the policy was taught without texts
         engine = self._engine
         if task.names or isinstance(task.features, Mapping):
-            engine, task = self._named(task), self._counted(task)
+            engine = self._named(task)
+            task = self._as_vector(task, engine.settings)
         return engine.for_task(task, first=self._fresh)
-
-    def _counted(self, task: Task) -> Task:
-        """The task, without features by name where features are unused."""
-        unused = self.settings.n_features == 0 and isinstance(task.features, Mapping)
-        return replace(task, features=()) if unused else task
 
     @property
     def _fresh(self) -> bool:

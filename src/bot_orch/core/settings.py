@@ -13,11 +13,19 @@ from bot_orch.core.constraints.limits import Constraint, Objective, constraint_f
 from bot_orch.core.guarantee import Guarantee
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
-from bot_orch.core.text import TextFeatures
-from bot_orch.encoders import Encoder, check_name, encoder_from_spec, encoder_spec
+from bot_orch.core.text import TextFeatures, features_of
+from bot_orch.encoders import (
+    Encoder,
+    check_name,
+    encoder_from_spec,
+    encoder_spec,
+    encoder_version,
+    find_encoder,
+)
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
+from bot_orch.types import Task
 
 Lambda = float | Literal["auto"]
 _UNITS = ("reference", "native")
@@ -189,3 +197,35 @@ class Settings:
             names=tuple(document.get("names", ())),
             **{name: document[name] for name in _PLAIN if name in document},
         )
+
+
+def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
+    """The settings, completed by the features of the first task, and by the encoder once a text arrives."""
+    if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
+        settings = announced(settings) if not task.encoded else replace(settings, text=TextFeatures.parse(task.encoded))
+    own = len(task.features) - (settings.text.width if settings.text is not None and task.encoded else 0)
+    if settings.n_features is not None or not own:
+        return settings
+    if not first:
+        problem = f"has {own} numbers, the first task had none"
+        raise InvalidInputError("task.features", problem, "pass n_features when you create the orchestrator")
+    return replace(settings, n_features=own)
+
+
+def announced(settings: Settings) -> Settings:
+    """The settings with the encoder in use, before any text arrives."""
+    if settings.encoder is None or settings.text is not None:
+        return settings
+    return replace(settings, text=features_of(settings.encoder))
+
+
+def carried_over(settings: Settings, old: Settings) -> Settings:
+    """The settings, completed by what ``old`` learned from its first task or round."""
+    if settings.n_features in (None, old.n_features) and not settings.names:
+        settings = replace(settings, n_features=old.n_features, names=old.names)
+    if old.team:
+        settings = replace(settings, team=True)
+    if settings.encoder is None or settings.text is not None or old.text is None:
+        return settings
+    same = encoder_version(find_encoder(settings.encoder)) == old.text.version
+    return replace(settings, text=old.text) if same else announced(settings)

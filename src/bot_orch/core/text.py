@@ -7,7 +7,6 @@ they are: learning, replay and evaluation need neither the text nor the encoder.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Floats
-from bot_orch.core.named import names_of, numbered
 from bot_orch.encoders import Encoder, encoder_version, find_encoder, spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.types import Decision, Task
@@ -59,40 +57,10 @@ class TextFeatures:
         return cls(version, int(width))
 
 
-def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
-    """The settings, completed by the features of the first task, and by the encoder once a text arrives."""
-    if isinstance(task.features, Mapping) and not settings.names:
-        settings = replace(settings, names=names_of(task.features))
-    if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
-        settings = announced(settings) if not task.encoded else replace(settings, text=TextFeatures.parse(task.encoded))
-    features = numbered(task, settings.names).features
-    own = len(features) - (settings.text.width if settings.text is not None and task.encoded else 0)
-    if settings.n_features is not None or not own:
-        return settings
-    if not first:
-        problem = f"has {own} numbers, the first task had none"
-        raise InvalidInputError("task.features", problem, "pass n_features when you create the orchestrator")
-    return replace(settings, n_features=own)
-
-
-def announced(settings: Settings) -> Settings:
-    """The settings with the encoder in use, before any text arrives."""
-    if settings.encoder is None or settings.text is not None:
-        return settings
-    found = find_encoder(settings.encoder)
-    return replace(settings, text=TextFeatures(encoder_version(found), len(_numbers(found, ""))))
-
-
-def carried_over(settings: Settings, old: Settings) -> Settings:
-    """The settings, completed by what ``old`` learned from its first task or round."""
-    if settings.n_features in (None, old.n_features) and not settings.names:
-        settings = replace(settings, n_features=old.n_features, names=old.names)
-    if old.team:
-        settings = replace(settings, team=True)
-    if settings.encoder is None or settings.text is not None or old.text is None:
-        return settings
-    same = encoder_version(find_encoder(settings.encoder)) == old.text.version
-    return replace(settings, text=old.text) if same else announced(settings)
+def features_of(encoder: Encoder | str) -> TextFeatures:
+    """What an encoder gives for every text."""
+    found = find_encoder(encoder)
+    return TextFeatures(encoder_version(found), len(_numbers(found, "")))
 
 
 def encode(task: Task, settings: Settings) -> Task:
@@ -101,7 +69,7 @@ def encode(task: Task, settings: Settings) -> Task:
     A task without a text gets zeros, as an empty text does under the built-in encoder. A task that is encoded already,
     such as one of a log, is returned as it is.
     """
-    text, task = settings.text, numbered(task, settings.names)
+    text = settings.text
     if text is None or settings.encoder is None:
         return task
     label, n = str(text), settings.n_features or 0

@@ -29,9 +29,8 @@ from bot_orch.core.events import (
     TaskSubmitted,
 )
 from bot_orch.core.orchestrator import Applied, Orchestrator
-from bot_orch.core.settings import Settings
+from bot_orch.core.settings import Settings, carried_over
 from bot_orch.core.state import CapturedState, State, agent_to_dict
-from bot_orch.core.text import carried_over
 from bot_orch.core.warm import WarmStart
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.archive import whole

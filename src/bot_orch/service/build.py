@@ -23,7 +23,7 @@ from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.events import as_recorded, record_decision, record_task
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
-from bot_orch.core.text import announced
+from bot_orch.core.settings import announced
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.log.events import encode_event
 from bot_orch.log.stores.open import check_database

@@ -11,8 +11,8 @@ import numpy as np
 from bot_orch.arrays import Arrays, Floats, Ints, allocate
 from bot_orch.checks import check_number
 from bot_orch.core.named import names_of_all, vector_of
-from bot_orch.core.settings import Settings
-from bot_orch.core.text import encode, fitted
+from bot_orch.core.settings import Settings, fitted
+from bot_orch.core.text import encode
 from bot_orch.core.warm.evaluations import Evaluations, check_tasks
 from bot_orch.core.warm.trial import WarmStart
 from bot_orch.errors import InvalidInputError
