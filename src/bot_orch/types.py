@@ -175,8 +175,6 @@ class Outcome:
             _check_measure("outcome.output", self.output)
         if not self.event:
             check_reason(self.reason)
-        if self.event and self.reward is None and self.elapsed_s is None:
-            raise InvalidInputError("outcome.reward", "is missing", "pass reward, or elapsed_s for a survival reward")
 
     @classmethod
     def completed(
@@ -187,7 +185,7 @@ class Outcome:
         output: Measure | None = None,
         cost_usd: float | None = None,
     ) -> Self:
-        """An outcome of a finished task."""
+        """An outcome of a finished task; without a reward, nobody has judged it, and its quality teaches nothing."""
         if cls is not Outcome:
             return cls(True, reward, elapsed_s, None, output, cost_usd)
         made: Self = _outcome(True, reward, elapsed_s, None, output, cost_usd)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot_orch.core.events import Censored, DecisionMade, FeedbackGiven, measure_of
+from bot_orch.errors import InvalidInputError
 from bot_orch.log.ids import is_id
 from bot_orch.log.log import Row
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
@@ -168,6 +169,8 @@ def _event(body: OutcomeReport, known_as: str, *, judge: str) -> FeedbackGiven:
     """The report as an event, whose effect and agent are not known yet."""
     if not (body.completed or body.shown):
         check_reason(body.reason)
+    if body.completed and not body.shown and body.reward is None and body.elapsed_s is None:
+        raise InvalidInputError("outcome.reward", "is missing", "pass reward, or elapsed_s for a survival reward")
     return FeedbackGiven(
         known_as,
         body.decision_id,
