@@ -123,7 +123,7 @@ def print_answers(paths: Sequence[Path], *, seeds: int, rounds: int, evaluated: 
         cells.append(f"{_step_time(side, attempts=attempts, weight=weight):.2f}")
         print(f"| `{path.stem}` ({weight:g}, {attempts}) |", " | ".join(cells), "|", flush=True)
         gains.append(float((several[:, 3] - one).mean()))
-    print(f"| **mean** | | | **{np.mean(gains):+.4f}** |", "| " * (len(names) - 4))
+    print(f"| **mean** | | | **{np.mean(gains):+.4f}** |" + " |" * (len(names) - 4))
     asked, passed = _after_a_passed_check()
     print(f"\nAfter a passed check another agent was asked in {asked} of {passed} rounds.")
 
