@@ -35,7 +35,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bot_orch import Objective, Orchestrator, Outcome, Router, Task
+from bot_orch import Answer, Objective, Orchestrator, Outcome, Router, Task
 from bot_orch.arrays import Floats, Ints
 from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.lab.arena.answers import AnswerSide, RowAnswers, play_all, read_answers
@@ -137,7 +137,8 @@ def _step_time(side: AnswerSide, *, attempts: int, weight: float) -> float:
     for row in rows.tolist():
         features = () if side.matrix.features is None else tuple(side.matrix.features[row].tolist())
         for k, router in routers.items():
-            shown, seen, asks = RowAnswers(side, row), (), True
+            shown, asks = RowAnswers(side, row), True
+            seen: tuple[Answer, ...] = ()
             while asks:
                 begun = time.perf_counter()
                 decision = router.decide(Task(features=features), seen=seen, attempts=k)
