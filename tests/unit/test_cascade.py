@@ -312,3 +312,35 @@ def _spent_with_several_answers(seed):
 def test_a_budget_is_per_task_and_holds_with_several_answers():
     spent = [_spent_with_several_answers(seed)[100:] for seed in range(4)]
     assert np.mean(spent) <= 0.0112
+
+
+def test_the_policy_begins_where_it_knows_something_of_the_task():
+    """Its choice reads features and learns what rounds earned; the model of answers does not."""
+    router, rng = Orchestrator(NAMES, seed=1), np.random.default_rng(0)
+    world = _world(rng)
+    for number in range(40):
+        task, seen = Task(features=(float(number % 2),)), list[Answer]()
+        decision = router.decide(task, attempts=2)
+        while decision.action == "ask":
+            seen.append(Answer(decision.agent, decision.id, **_given(world(decision.agent)[0])))
+            decision = router.decide(task, seen=seen, attempts=2)
+        router.observe(decision.id, Outcome.completed(float(rng.random() < 0.5)))
+    task = Task(features=(1.0,))
+    alone, several = router.prepare(task), router.prepare(task, attempts=2)
+    assert several.propensities.tolist() == alone.propensities.tolist()
+    assert several.terms.estimate.tolist() == alone.terms.estimate.tolist()
+
+
+def test_an_agent_that_gives_no_answer_later_in_a_round_is_expected_to_give_fewer():
+    router = Orchestrator(NAMES, seed=1)
+    first = router.decide(Task(), eligible=["small"], attempts=2)
+    seen = [Answer("small", first.id, check=False)]
+    gains = []
+    for _ in range(2):
+        step = router.prepare(Task(), seen=seen, attempts=2)
+        gains.append(step.terms.estimate[2] - step.terms.estimate[0])
+        for _ in range(20):
+            asked = router.decide(Task(), eligible=["large"], seen=seen, attempts=2)
+            if asked.action == "ask":
+                router.observe(asked.id, Outcome.censored(elapsed_s=1.0, reason="crashed"))
+    assert gains[1] < 0.5 * gains[0]
