@@ -27,7 +27,6 @@ _FAILED = ("crashed", "out_of_memory", "failed")
 REASONS = frozenset({*_CENSORED, *_FAILED, "crash", "error", "memout", "oom", "other", "ok", "completed"})
 _BOOLEANS = (bool, np.bool_)
 REWARD_ROUNDING = 1e-9  # how far beyond its range a reward may lie: a mean of ones can be 1.0000000000000002
-_SERIES = ("apart",)  # fields of an answer with several numbers
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 _NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
@@ -182,8 +181,6 @@ class Outcome:
             _check_measure("outcome.output", self.output)
         if not self.event:
             check_reason(self.reason)
-        if self.event and self.reward is None and self.elapsed_s is None:
-            raise InvalidInputError("outcome.reward", "is missing", "pass reward, or elapsed_s for a survival reward")
 
     @classmethod
     def completed(
@@ -194,7 +191,7 @@ class Outcome:
         output: Measure | None = None,
         cost_usd: float | None = None,
     ) -> Self:
-        """An outcome of a finished task."""
+        """An outcome of a finished task; without a reward, nobody has judged it, and its quality teaches nothing."""
         if cls is not Outcome:
             return cls(True, reward, elapsed_s, None, output, cost_usd)
         made: Self = _outcome(True, reward, elapsed_s, None, output, cost_usd)
@@ -285,18 +282,8 @@ class Answer:
         The class that it names. Answers with labels exclude each other: at most one label is right.
     key
         Equal for equal answers, for answers that do not exclude each other: a normalised text or its hash.
-    output
-        The answer as a measure. Its W to other outputs says how alike answers are, its W to the task's reference how
-        likely it is right. Over labels, it gives ``label`` and ``signal`` where these are missing.
     cost_usd, elapsed_s
         What it cost.
-    estimate
-        The policy's estimate of the agent on this task, from 0 to 1; the orchestrator fills it in, as the rest.
-    distance
-        W between the output and the task's reference.
-    apart
-        W between the output and those of the answers before it, NaN where unknown; of label distributions as a share of
-        the largest distance of two labels.
 
     Examples
     --------
@@ -311,23 +298,12 @@ class Answer:
     check: float | None = None
     label: str | int | None = None
     key: str | int | None = None
-    output: Measure | None = None
     cost_usd: float | None = None
     elapsed_s: float | None = None
-    estimate: float | None = None
-    distance: float | None = None
-    apart: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_text("answer.agent", self.agent, "pass the name of the agent that gave the answer")
         check_text("answer.decision", self.decision, "pass decision.id")
-        if self.output is not None:
-            _check_measure("answer.output", self.output)
-            p = getattr(self.output, "probabilities", None)
-            if p is not None and self.label is None and self.key is None:
-                object.__setattr__(self, "label", int(np.argmax(p)))
-            if p is not None and self.signal is None:
-                object.__setattr__(self, "signal", float(np.max(p)))
         for name in ("signal", "check"):
             value = getattr(self, name)
             if value is not None:
@@ -344,19 +320,15 @@ class Answer:
 
     def covariates(self) -> dict[str, float]:
         """The available numbers by name; ``label`` and ``key`` only if they are integers."""
-        names = ("signal", "check", "label", "key", "cost_usd", "elapsed_s", "estimate", "distance")
-        found = [(name, getattr(self, name)) for name in names]
-        found += [(f"{name}.{k}", value) for name in _SERIES for k, value in enumerate(getattr(self, name))]
-        return {name: float(value) for name, value in found if value is not None and value == value}
+        names = ("signal", "check", "label", "key", "cost_usd", "elapsed_s")
+        found = ((name, getattr(self, name)) for name in names)
+        return {name: float(value) for name, value in found if value is not None}
 
 
 def answer_of(agent: str, decision: str, covariates: Mapping[str, float]) -> Answer:
     """The inverse of :meth:`Answer.covariates`."""
-    given: dict[str, Any] = {name: value for name, value in covariates.items() if "." not in name}
-    for name in _SERIES if len(given) < len(covariates) else ():
-        found = {int(key.partition(".")[2]): value for key, value in covariates.items() if key.startswith(f"{name}.")}
-        given[name] = tuple(found.get(k, math.nan) for k in range(max(found, default=-1) + 1))
-    return Answer(agent, decision, **given | {name: int(given[name]) for name in ("label", "key") if name in given})
+    numbers = {name: int(covariates[name]) for name in ("label", "key") if name in covariates}
+    return Answer(agent, decision, **dict(covariates) | numbers)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

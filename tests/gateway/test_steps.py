@@ -125,8 +125,8 @@ def test_a_check_that_is_no_reward_waits_for_feedback(pair, client):
     assert events(service, FeedbackGiven) == []
     body = {"decision_id": answer.headers["x-bot-orch-decision-id"], "reward": 1.0}
     assert service.post("/v1/feedback", body).json()["effect"] == "learned"
-    passed = service.call(lambda: service.runtime.ledger.router._state.parts["team"]["checked"].sum())
-    assert passed >= 1 and not service.call(lambda: service.runtime.ledger.pending)
+    checks = service.call(lambda: service.runtime.ledger.router._state.parts["cascade"]["checks"])
+    assert checks[:, 1].sum() >= 3.0 and not service.call(lambda: service.runtime.ledger.pending)
 
 
 def test_a_stream_is_passed_on_as_it_comes(pair, client):

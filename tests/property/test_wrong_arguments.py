@@ -47,8 +47,11 @@ def router():
 
 
 def judged(verdict):
-    """A router whose judge gives this verdict."""
-    return Router({"a": lambda task: 1.0}, judge=lambda task, answer: verdict).call(Task())
+    """A router whose judge gives this verdict: a wrong one costs no answer, its error is told beside it."""
+    call = Router({"a": lambda task: 1.0}, judge=lambda task, answer: verdict).call(Task())
+    if call.unjudged is not None:
+        raise call.unjudged
+    return call
 
 
 def observed(value):
@@ -77,7 +80,7 @@ ARGUMENTS = {
     "Task.reference": (lambda v: Task(reference=v), "task.reference", {"none"}),
     "Task.profiles": (lambda v: Task(profiles=v), "task.profiles", set()),
     "Outcome.event": (lambda v: Outcome(v, 0.5, reason="x"), "outcome.event", {"true"}),
-    "Outcome.reward": (Outcome.completed, "outcome.reward", {"half", "two", "negative", "true"}),
+    "Outcome.reward": (Outcome.completed, "outcome.reward", {"half", "two", "negative", "true", "none"}),
     "Outcome.elapsed_s": (lambda v: Outcome.completed(1.0, elapsed_s=v), "outcome.elapsed_s", {"half", "two", "none"}),
     "Outcome.reason": (lambda v: Outcome.censored(elapsed_s=1.0, reason=v), "outcome.reason", set()),
     "Outcome.output": (lambda v: Outcome.completed(1.0, output=v), "outcome.output", {"none"}),

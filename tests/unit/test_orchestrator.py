@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
+from bot_orch import Agent, Answer, InvalidInputError, Labels, Orchestrator, Outcome, Task
 from bot_orch.core.alignment import Alignment
 from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
 from bot_orch.lab.paper.theory.weights import ImportanceWeighted
@@ -269,7 +269,6 @@ def test_text_that_is_not_json_is_refused():
         (lambda: Task("x", features=(float("inf"),)), "task.features: holds a number that is not finite"),
         (lambda: Agent(""), "agent.id: is "),
         (lambda: Agent("a", cost=float("nan")), "agent.cost: is nan"),
-        (lambda: Outcome.completed(), "outcome.reward: is missing"),
         (lambda: Outcome.completed(reward=float("nan")), "outcome.reward: is nan; pass a number"),
         (lambda: Outcome.censored(elapsed_s=1.0, reason=""), "outcome.reason: is missing"),
         (lambda: Outcome.censored(elapsed_s=-1.0, reason="x"), "outcome.elapsed_s: is -1.0"),
@@ -324,3 +323,19 @@ def test_two_spellings_of_one_name_are_one():
 def test_a_negative_seed_is_refused():
     with pytest.raises(InvalidInputError, match="seed: is -1; pass an integer, 0 or more"):
         Orchestrator(["a"], seed=-1)
+
+
+def test_a_task_that_nobody_judged_is_completed_and_teaches_nothing_of_quality():
+    router = Orchestrator(["a", "b"], "epsilon-greedy", seed=1, floor=0.0)
+    router.observe(router.decide(Task(), eligible=["a"]).id, Outcome.completed(0.8))
+    before = router.derive(Task()).terms.estimate.tolist()
+    decision = router.decide(Task(), eligible=["a"])
+    router.observe(decision.id, Outcome.completed())
+    assert router.pending == () and decision.id in router.silent
+    assert router.derive(Task()).terms.estimate.tolist() == before
+    router.observe(decision.id, Outcome.completed(0.0))  # a verdict may still come
+    assert router.derive(Task()).terms.estimate[0] < before[0]
+    first = router.decide(Task(), attempts=2)
+    last = router.decide(Task(), seen=[Answer(first.agent, first.id)], eligible=[first.agent], attempts=2)
+    router.observe(last.id, Outcome.completed())
+    assert router.pending == () and first.id in router.silent

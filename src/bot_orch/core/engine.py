@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, chosen_entries
-from bot_orch.core import pipeline, teams
+from bot_orch.core import cascade, pipeline
 from bot_orch.core.alignment import Alignment, Watch
 from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
@@ -266,7 +266,7 @@ class Engine:
         if self.pacing is not None:
             parts |= self.pacing.schemas
         if s.team:
-            parts["team"] = teams.SCHEMA
+            parts["cascade"] = cascade.SCHEMA
         if s.guarantee is not None:
             parts["guarantee"] = s.guarantee.schema
         return parts | (self.alignment.schemas if self.alignment is not None else {})
@@ -313,15 +313,23 @@ class Engine:
             found.alignment.check(name, measure)
         return found
 
-    def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike, *, steps: bool = False) -> Proposal:
+    def prepare(
+        self,
+        parts: Parts,
+        o: Observation,
+        u: npt.ArrayLike,
+        *,
+        steps: bool = False,
+        choose: cascade.Chooser | None = None,
+    ) -> Proposal:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness.
 
         ``steps``: further agents may be asked before an answer is delivered, so that the control share of a guarantee
-        is drawn then.
+        is drawn then. ``choose`` decides a step of such a round in place of the policy.
         """
-        found = self._prepare(parts, o, u)
+        found = self._prepare(parts, o, u, choose)
         guarantee = self.settings.guarantee
-        if guarantee is None or (steps and guarantee.serves_others(parts["guarantee"]).all()):
+        if guarantee is None or choose is not None or (steps and guarantee.serves_others(parts["guarantee"]).all()):
             return found
         index = o.names.index(guarantee.baseline)
         estimate, before = found.drawn.choice.estimate, found.drawn.propensities
@@ -329,7 +337,9 @@ class Engine:
         p, agent = mixed_draw(p, u)
         return replace(found, drawn=replace(found.drawn, agent=agent, propensities=p))
 
-    def _prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Proposal:
+    def _prepare(
+        self, parts: Parts, o: Observation, u: npt.ArrayLike, choose: cascade.Chooser | None = None
+    ) -> Proposal:
         cost = self._cost(parts, o) if self.accounts else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
@@ -341,6 +351,9 @@ class Engine:
         price = o.price if self.breaks_ties else None
         if self.pacing is None:
             situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
+            if choose is not None:
+                drawn = pipeline.drawn(choose(penalty, o.eligible), situation, u)
+                return Proposal(drawn, distance, alignment, cost, lambda_, bias)
             mix = self._mixing(parts, lambda_) if self._mixes else None
             drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix, price=price)
             return Proposal(drawn, distance, alignment, cost, lambda_, bias)
@@ -350,6 +363,8 @@ class Engine:
         paid = np.asarray(cost + plan.penalty)
         if per_usd is not None and plan.quality is not None:
             paid = np.asarray(paid + per_usd[..., None] * plan.quality.dollars)
+        if choose is not None:  # among the agents that the limits can afford, at the price of their dollars
+            drawn = pipeline.drawn(choose(penalty - cost + paid, plan.eligible), situation, u)
         return Proposal(drawn, distance, alignment, paid, lambda_, bias, self.pacing.natural(plan, per_usd))
 
     def commit(

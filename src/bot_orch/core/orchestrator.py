@@ -16,8 +16,9 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_count, check_number, check_seconds, check_text
-from bot_orch.core import outcome_learning, rounds
+from bot_orch.core import cascade, outcome_learning
 from bot_orch.core.alignment import Alignment, Units
+from bot_orch.core.cascade import Round
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.completion.silences import Silence
@@ -47,7 +48,6 @@ from bot_orch.core.named import check_late, names_of, vector_of
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
-from bot_orch.core.rounds import Round
 from bot_orch.core.settings import Lambda, Settings, carried_over
 from bot_orch.core.state import (
     FORMAT,
@@ -420,7 +420,7 @@ class Orchestrator:
         >>> second.action in ("ask", "accept")
         True
         """
-        wanted = _round(seen, attempts)
+        wanted = cascade.wanted(seen, attempts)
         decision, engine, observed = self._derived(task, eligible, caps, decision_id, wanted)
         self._committed(engine, decision, observed)
         return decision
@@ -436,7 +436,7 @@ class Orchestrator:
         attempts: int = 1,
     ) -> Decision:
         """The decision that :meth:`decide` would make now; the state does not change until it is committed."""
-        wanted = _round(seen, attempts)
+        wanted = cascade.wanted(seen, attempts)
         prepared = self._last_prepared = self._derived(task, eligible, caps, decision_id, wanted)
         return prepared[0]
 
@@ -571,30 +571,16 @@ class Orchestrator:
     ) -> Decision:
         counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         parts = self._state.parts if engine is self._engine else self._parts_of(engine)
-        steps = wanted is not None and wanted.attempts > 1
-        found = engine.prepare(parts, observed, self._uniform(counter), steps=steps)
-        choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
-        step: tuple[Any, ...] = ()
+        step = None
         if wanted is not None:
-            begun = None if wanted.seen else rounds.begun(engine, parts, found, wanted=wanted)
-            wanted = rounds.numbered(
-                wanted, self._roster, choice.estimate, alignment=engine.alignment, reference=observed.reference
-            )
-            step = rounds.described(wanted, "ask")
-            if begun is not None:
-                p, choice = begun
-                agent = draw(p, self._uniform(counter))
-        if caps:
+            step = cascade.step_of(engine, self._state, parts, self._roster, round_=wanted, observed=observed)
+        several, choose = wanted is not None and wanted.attempts > 1, None if step is None else step.choose
+        found = engine.prepare(parts, observed, self._uniform(counter), steps=several, choose=choose)
+        choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
+        if caps and not (wanted is not None and wanted.seen):
             p = capped(p, self._roster.caps(caps), observed.eligible)
             agent = draw(p, self._uniform(counter))
-        if wanted is not None and wanted.seen:
-            asked = self._state.pending.get(wanted.seen[0].decision)
-            counted = asked is not None and asked.attempts == 1
-            p, choice, described = rounds.stepped(
-                engine, parts, found, wanted=wanted, roster=self._roster, counted=counted
-            )
-            agent = draw(p, self._uniform(counter))
-            step = described[int(agent)]
+        described = () if wanted is None else cascade.described(wanted, names[int(agent)])
         if self._forks != forks():
             self._rename()
         return _decision(
@@ -615,7 +601,7 @@ class Orchestrator:
             rate,
             () if found.multipliers is None else self._multipliers(found.multipliers),
             () if engine.settings.names == self.settings.names else engine.settings.names,
-            *step,
+            *described,
         )
 
     def _described(self, engine: Engine, choice: Choice, found: Proposal) -> Terms:
@@ -676,7 +662,7 @@ class Orchestrator:
             if decision.encoder:  # the text is not needed again
                 names = decision.names or task.names
                 task = replace(task, text=None, features=decision.features, encoded=decision.encoder, names=names)
-            wanted = _round(decision.answers, decision.attempts)
+            wanted = cascade.wanted(decision.answers, decision.attempts)
             engine, _, observed = self._observed(task, eligible, wanted)
         self._committed(engine, decision, observed)
 
@@ -693,11 +679,11 @@ class Orchestrator:
         agent, terms = self._roster.places[index], decision.terms
         choice = None
         if engine.settings.guarantee is not None:
-            rounds.promise(engine, state, self._roster, decision)
+            outcome_learning.promise(engine, state, self._roster, decision)
         if engine.pacing is not None:
             choice = Choice(decision.propensities, terms.estimate, terms.exploration)
         if decision.answers:
-            rounds.hear(state, self._roster, decision)
+            cascade.commit(state, self._roster, decision)
         if decision.action == "ask":
             lambda_ = decision.lambda_
             choice = choice if not decision.answers else None  # limits are per task, not per answer
@@ -859,8 +845,8 @@ class Orchestrator:
         if decision_id or not ends_round:
             provisional = provisional or bool(judge)
             self._observe(decision_id, outcome, audit=audit, provisional=provisional, default=default, judge=judge)
-        if accepted is not None and not ends_round and accepted.attempts > 1 and not accepted.answers:
-            rounds.learn_loss(self._state, self._roster, accepted, outcome)
+        if accepted is not None and not ends_round and "cascade" in self._state.parts:
+            cascade.fail(self._state, self._roster, accepted, outcome)
 
     def _observe(
         self, decision_id: str, outcome: Outcome, *, audit: bool, provisional: bool, default: bool, judge: str
@@ -908,19 +894,17 @@ class Orchestrator:
         state, first = self._state, decision.answers[0]
         reward = self.reward.read(state.parts["reward"], 0, outcome)
         if reward is not None and not default and self.settings.guarantee is not None:
-            rounds.promise(self._engine, state, self._roster, decision, reward)
+            outcome_learning.promise(self._engine, state, self._roster, decision, reward)
         self._settle(decision)
-        steps = [state.pending[each.decision] for each in decision.answers if each.decision in state.pending]
         if reward is not None:
-            rounds.learn(state, self._roster, decision, reward)
-            if len(steps) == len(decision.answers):
-                rounds.learn_earning(state, self._roster, steps, reward)
-        for answer in decision.answers[1:]:
-            later = state.pending.get(answer.decision)
-            if later is not None:
-                outcome = rounds.charged(outcome, reward, later)
-                self._drop(later, answer)
-        return (first.decision if first.decision in state.pending else ""), rounds.added(outcome, first)
+            cascade.end(state, self._roster, decision, reward)
+        later = [
+            (state.pending[each.decision], each) for each in decision.answers[1:] if each.decision in state.pending
+        ]
+        outcome = cascade.earned(outcome, first, [asked for asked, _ in later])
+        for asked, answer in later:
+            self._drop(asked, answer)
+        return (first.decision if first.decision in state.pending else ""), outcome
 
     def _drop(self, decision: Decision, answer: Answer) -> None:
         """End a decision whose answer was not the first of its round: only its usage is learned."""
@@ -1111,7 +1095,7 @@ class Orchestrator:
         self._adopt(taught)
         engine.see_evaluations(self._state.parts, given)
         if given.answers is not None:
-            rounds.teach(self._state.parts["team"], given, most)
+            cascade.teach(self._state.parts["cascade"], given, most)
         if self._applied is not None:
             self._applied.lessons = taught.lessons
         return taught.lessons
@@ -1430,13 +1414,6 @@ class Orchestrator:
         if index is None or not self._engine.restarts.wanted:
             return index is not None
         return outcome_learning.is_fresh(self._engine, self._state, index, decision=decision)
-
-
-def _round(seen: Sequence[Answer], attempts: int) -> Round | None:
-    """The round that a decision belongs to; None for a round of one step."""
-    if type(attempts) is int and attempts == 1 and type(seen) in (tuple, list) and not seen:  # the usual case
-        return None
-    return rounds.wanted(seen, attempts)
 
 
 def _unit_rewards(rewards: Floats, known: RewardRange) -> Floats:

@@ -129,6 +129,35 @@ def _account(
     )
 
 
+def promise(engine: Engine, state: State, roster: Roster, decision: Decision, reward: float | None = None) -> None:
+    """Count a decision for the guarantee, with a reward the one that decided what its round delivered.
+
+    That is the step that accepted an answer or asked the baseline; other steps decide nothing.
+    """
+    guarantee, unknown = engine.settings.guarantee, np.array(np.nan)
+    if guarantee is None or guarantee.baseline not in roster.index:
+        return
+    baseline = guarantee.baseline
+    if reward is not None:
+        asked = next((each.decision for each in decision.answers if each.agent == baseline), decision.id)
+        if decision.attempts == 1 or asked not in state.pending:
+            return
+        decision = state.pending[asked]
+    p, agent = roster.place(decision, decision.propensities), roster.index.get(decision.agent)
+    alone, heard = decision.attempts == 1, any(each.agent == baseline for each in decision.answers)
+    deciding = decision.agent == baseline or (decision.answers and decision.action == "accept")
+    if agent is None or heard or not (not decision.answers if alone else deciding):
+        return
+    if not alone:  # the draw between the answer and the baseline
+        other = [each.agent for each in decision.answers if p[roster.index[each.agent]] > 0.0]
+        among = [roster.index[each] for each in (baseline, *other)]
+        p = np.where(np.isin(np.arange(len(p)), among), p, 0.0)
+        p = np.eye(len(p))[agent] if not decision.answers else p / p.sum()
+    place, known = np.array(agent), unknown if reward is None else np.array(reward)
+    estimate, before = roster.place(decision, decision.terms.estimate), None if reward is None else unknown
+    engine.account(state.parts, roster.names, place, propensities=p, estimate=estimate, reward=known, before=before)
+
+
 def _withdraw(engine: Engine, state: State, roster: Roster) -> None:
     """Withdraw lessons of silent answers that are no longer believed, oldest first."""
     if not engine.policy.can_withdraw:

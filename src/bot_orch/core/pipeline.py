@@ -52,6 +52,12 @@ def decide(
     return Draw(agent, p, choice, situation)
 
 
+def drawn(choice: Choice, situation: Situation, u: npt.ArrayLike) -> Draw:
+    """Draw from a choice as it is."""
+    p, agent = mixed_draw(choice.propensities, u)
+    return Draw(agent, p, choice, situation)
+
+
 def chosen(policy: Policy, state: Arrays, situation: Situation, *, price: Floats | None) -> Choice:
     """The policy's choice; with ``price`` (M,), ties go to the cheapest agent."""
     choice = policy.choose(state, situation)

@@ -280,13 +280,13 @@ def feedback_on(feedback: Feedback, context: Floats | None) -> Feedback:
 
 def situation_of(s: Situation, at: tuple[int, ...]) -> Situation:
     """The situation of one router of a batch."""
-    rows = (s.penalty, s.eligible, s.context, s.pending, s.cost, s.claims)
-    return Situation(s.t, *(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows))  # type: ignore[arg-type]
+    rows: tuple[Any, ...] = (s.penalty, s.eligible, s.context, s.pending, s.cost, s.claims)
+    return Situation(s.t, *(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows))
 
 
 def feedback_of(f: Feedback, at: tuple[int, ...]) -> Feedback:
     """The feedback of one router of a batch."""
-    rows = (f.propensities, f.penalty, f.context, f.claims)
+    rows: tuple[Any, ...] = (f.propensities, f.penalty, f.context, f.claims)
     known = tuple(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows)
     agent = np.asarray(f.agent)[at]
     if f.earned is not None:

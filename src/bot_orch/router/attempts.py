@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot_orch.agents.endings import Ending
@@ -22,7 +22,9 @@ class Call:
 
     ``outcome`` is the observed outcome; ``None`` if the answer was not judged: call ``observe(decision.id, ...)``.
     ``error`` is the exception of the agent's function, or a ``TimeoutError``; it has been observed as an outcome.
-    ``earlier`` are the attempts before this one, if several were allowed.
+    ``unjudged`` is the exception of the judge or the check: the answer is delivered without what they would have said.
+    ``earlier`` are the other attempts, if several were allowed: one per agent that was asked and whose answer this is
+    not.
     """
 
     decision: Decision
@@ -30,6 +32,7 @@ class Call:
     answer: Any = None
     outcome: Outcome | None = None
     error: Exception | None = None
+    unjudged: Exception | None = None
     earlier: tuple[Call, ...] = ()
 
     def result(self) -> Any:
@@ -70,6 +73,7 @@ class CallAttempts:
         self.eligible = eligible
         self._agents, self._left_s, self._attempts, self._rule = agents, timeout_s, attempts, rule
         self._tried: list[str] = []
+        self._made: list[Call] = []
         self._last = attempts == 1
         self.check, self.calls, self.seen = check, dict[str, Call](), tuple[Answer, ...]()
 
@@ -98,21 +102,26 @@ class CallAttempts:
         self._last = wait_s >= self._left_s
         return wait_s
 
-    def answered(self, call: Call, said: Any) -> Call:
-        """Store an answer with the result of its check: a number, or fields of :class:`bot_orch.Answer`."""
+    @staticmethod
+    def answer_of(call: Call, said: Any) -> Answer:
+        """An answer with the result of its check: a number, or fields of :class:`bot_orch.Answer`."""
         fields = said if isinstance(said, Mapping) else {"check": said}
-        unknown = fields.keys() - {"signal", "check", "label", "key", "output", "cost_usd"}
+        unknown = fields.keys() - {"signal", "check", "label", "key", "cost_usd"}
         if unknown:
             raise InvalidInputError("check", f"returned {sorted(unknown)}", "return a number, or fields of Answer")
-        agent = call.decision.agent
-        self.seen = (*self.seen, Answer(agent, call.decision.id, elapsed_s=call.elapsed_s, **fields))
-        self.calls[agent] = call
+        return Answer(call.decision.agent, call.decision.id, elapsed_s=call.elapsed_s, **fields)
+
+    def answered(self, call: Call, answer: Answer, failed: Sequence[Exception] = ()) -> Call:
+        """Store an answer that may be delivered; ``failed`` is the exception of its check, if there was one."""
+        self.seen = (*self.seen, answer)
+        self.calls[answer.agent] = call = replace(call, unjudged=failed[0]) if failed else call
         return call
 
     def goes_on(self, call: Call) -> bool:
         """Whether the round continues after this step."""
         if call.decision.action == "accept" or (call.error is None and self.check is None):
             return False
+        self._made.append(call)
         if self._left_s is not None:
             self._left_s -= call.elapsed_s
         others = self._others()
@@ -121,6 +130,10 @@ class CallAttempts:
             return True
         timely = self._left_s is None or self._left_s > 0.0
         return timely and bool(others) and len(self._tried) < self._attempts
+
+    def ended(self, call: Call) -> Call:
+        """The last call, with the attempts of other agents."""
+        return replace(call, earlier=tuple(each for each in self._made if each.decision.agent != call.decision.agent))
 
     def _others(self) -> list[str]:
         allowed = self._agents if self.eligible is None else set(self.eligible).intersection(self._agents)

@@ -159,6 +159,7 @@ class Router:
             self._made_us = self._logged.waiting(self._clock.now_us())
         self._in_progress: set[str] = set()
         self._failed: set[str] = set()  # agents that a failure was logged of
+        self._failed_verdicts: set[str] = set()  # "judge" and "check", likewise
         self._answers: dict[str, float] = {}  # seconds until an answer that was not judged
         self._alarms = self._orchestrator.drift_alarms()
         _check_watched(on_alarm, self._orchestrator)
@@ -436,19 +437,23 @@ class Router:
         """Decide, call the agent's function, judge the answer and observe the outcome.
 
         An exception in the agent's function counts as a failure with the lowest reward and is stored in the
-        :class:`Call`; the first of every agent is also logged. An exception in the judge is raised, and the decision
-        stays pending; so is one that shows that the function takes a text and got a task, or the reverse.
+        :class:`Call`; the first of every agent is also logged. One that shows that the function takes a text and got a
+        task, or the reverse, is raised.
+
+        A judge that raises an exception, or returns no reward, does not cost the answer: it is delivered unjudged with
+        ``call.unjudged``, the first failure is logged, and the decision stays pending. A check that fails says nothing
+        of the answer.
 
         With ``timeout_s`` the function runs in a separate thread, and the outcome is censored at that time; the
         thread keeps running because threads cannot be cancelled.
 
         With ``attempts``, an agent that fails, or does not answer within :meth:`patience`, is given up and another one
-        is asked, all within ``timeout_s``. Every attempt is a decision with its own propensities and outcome; those
-        before the last are ``call.earlier``.
+        is asked, all within ``timeout_s``. Every attempt is a decision with its own propensities and outcome; those of
+        other agents than the one that answered are ``call.earlier``.
 
         With ``check``, every answer is looked at before it is delivered: ``check(task, answer)`` returns whether it
         passed, or a dictionary with fields of :class:`bot_orch.Answer` (``signal``, ``check``, ``label``, ``key``,
-        ``output``, ``cost_usd``). An answer that passed (``True`` or 1) is delivered. After any other, it is delivered
+        ``cost_usd``). An answer that passed (``True`` or 1) is delivered. After any other, it is delivered
         or another agent is asked, by what is learned of checks and signals: a check that errs is trusted less. Only
         the delivered answer is judged.
         """
@@ -458,16 +463,13 @@ class Router:
         turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience, check=check)
         call = self._call_once(task, turns)
         while turns.goes_on(call):
-            call = replace(self._call_once(task, turns), earlier=(*call.earlier, replace(call, earlier=())))
-        return call
+            call = self._call_once(task, turns)
+        return turns.ended(call)
 
     def _call_once(self, task: Task, turns: CallAttempts) -> Call:
         decision, function, given = self._begin(task, turns, sync=True)
         if decision.action == "accept":
-            kept = turns.calls[decision.agent]
-            with noting(decision):
-                verdict = None if self._judge is None else self._judge(task, kept.answer)
-                return self._answered(decision, kept.elapsed_s, kept.answer, verdict)
+            return self._judged(task, replace(turns.calls[decision.agent], decision=decision))
         started_us, wait_s = self._clock.now_us(), turns.wait_for(decision, self.patience)
         expired = TimeoutError(f"{decision.agent} did not answer in {wait_s} s")
         try:
@@ -476,12 +478,8 @@ class Router:
             except BaseException as error:
                 ending = turns.expiry if error is expired else self._ending(decision, error, given)
                 return self._unanswered(decision, started_us, error, ending)
-            elapsed_s = self._since(started_us)
-            with noting(decision):
-                if turns.check is not None:
-                    return turns.answered(Call(decision, elapsed_s, answer), turns.check(task, answer))
-                verdict = None if self._judge is None else self._judge(task, answer)
-                return self._answered(decision, elapsed_s, answer, verdict)
+            call = Call(decision, self._since(started_us), answer)
+            return self._judged(task, call) if turns.check is None else self._checked(task, call, turns, turns.check)
         finally:
             self._in_progress.discard(decision.id)
 
@@ -504,17 +502,13 @@ class Router:
         turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience, check=check)
         call = await self._acall_once(task, turns)
         while turns.goes_on(call):
-            call = replace(await self._acall_once(task, turns), earlier=(*call.earlier, replace(call, earlier=())))
-        return call
+            call = await self._acall_once(task, turns)
+        return turns.ended(call)
 
     async def _acall_once(self, task: Task, turns: CallAttempts) -> Call:
         decision, function, given = self._begin(task, turns, sync=False)
         if decision.action == "accept":
-            kept = turns.calls[decision.agent]
-            with noting(decision):
-                verdict = None if self._judge is None else self._judge(task, kept.answer)
-                verdict = await verdict if inspect.isawaitable(verdict) else verdict
-                return self._answered(decision, kept.elapsed_s, kept.answer, verdict)
+            return await self._ajudged(task, replace(turns.calls[decision.agent], decision=decision))
         started_us, timer = self._clock.now_us(), asyncio.timeout(turns.wait_for(decision, self.patience))
         try:
             try:
@@ -524,15 +518,10 @@ class Router:
                 ours = isinstance(error, TimeoutError) and timer.expired()  # otherwise the agent raised it: a failure
                 ending = turns.expiry if ours else self._ending(decision, error, given)
                 return self._unanswered(decision, started_us, error, ending)
-            elapsed_s = self._since(started_us)
-            with noting(decision):
-                if turns.check is not None:
-                    said = turns.check(task, answer)
-                    said = await said if inspect.isawaitable(said) else said
-                    return turns.answered(Call(decision, elapsed_s, answer), said)
-                verdict = None if self._judge is None else self._judge(task, answer)
-                verdict = await verdict if inspect.isawaitable(verdict) else verdict
-                return self._answered(decision, elapsed_s, answer, verdict)
+            call = Call(decision, self._since(started_us), answer)
+            if turns.check is None:
+                return await self._ajudged(task, call)
+            return await self._achecked(task, call, turns, turns.check)
         finally:
             self._in_progress.discard(decision.id)
 
@@ -586,20 +575,60 @@ class Router:
         except Exception:
             logging.getLogger("bot_orch").exception("on_alarm failed for agent %r", agent)
 
-    def _answered(self, decision: Decision, elapsed_s: float, answer: Any, verdict: Any) -> Call:
-        if verdict is None:
-            with self._lock:
-                if decision.id in self._made_us:
-                    self._answers[decision.id] = elapsed_s
-            return Call(decision, elapsed_s, answer)
-        if not isinstance(verdict, Outcome):
-            _check_verdict(verdict)
-            verdict = Outcome.completed(float(verdict), elapsed_s=elapsed_s)
-        elif verdict.elapsed_s is None:
-            verdict = replace(verdict, elapsed_s=elapsed_s)
-        verdict = self._orchestrator.checked(verdict)
-        self.observe(decision.id, verdict)
-        return Call(decision, elapsed_s, answer, verdict)
+    def _judged(self, task: Task, call: Call) -> Call:
+        outcome = None
+        with self._judging("judge", call.decision) as failed:
+            outcome = self._valued(None if self._judge is None else self._judge(task, call.answer), call)
+        return self._delivered(call, outcome, failed)
+
+    async def _ajudged(self, task: Task, call: Call) -> Call:
+        outcome = None
+        with self._judging("judge", call.decision) as failed:
+            verdict = None if self._judge is None else self._judge(task, call.answer)
+            outcome = self._valued(await verdict if inspect.isawaitable(verdict) else verdict, call)
+        return self._delivered(call, outcome, failed)
+
+    def _checked(self, task: Task, call: Call, turns: CallAttempts, check: Check) -> Call:
+        answer = turns.answer_of(call, {})
+        with self._judging("check", call.decision) as failed:
+            answer = turns.answer_of(call, check(task, call.answer))
+        return turns.answered(call, answer, failed)
+
+    async def _achecked(self, task: Task, call: Call, turns: CallAttempts, check: Check) -> Call:
+        answer = turns.answer_of(call, {})
+        with self._judging("check", call.decision) as failed:
+            said = check(task, call.answer)
+            answer = turns.answer_of(call, await said if inspect.isawaitable(said) else said)
+        return turns.answered(call, answer, failed)
+
+    def _valued(self, verdict: Any, call: Call) -> Outcome | None:
+        """What the judge returned as an outcome in the range of rewards."""
+        outcome = _outcome(verdict, call.elapsed_s)
+        return None if outcome is None else self._orchestrator.checked(outcome)
+
+    @contextmanager
+    def _judging(self, name: str, decision: Decision) -> Iterator[list[Exception]]:
+        """Keep an exception of the judge or the check: the answer is delivered all the same."""
+        failed: list[Exception] = []
+        try:
+            with noting(decision):
+                yield failed
+        except Exception as error:
+            failed.append(error)
+            if name not in self._failed_verdicts:
+                self._failed_verdicts.add(name)
+                what = f"{type(error).__name__}: {error}"
+                logging.getLogger("bot_orch").warning("the %s failed for the first time, see Call: %s", name, what)
+
+    def _delivered(self, call: Call, outcome: Outcome | None, failed: Sequence[Exception]) -> Call:
+        """Observe the outcome of an answer; without one the decision stays pending."""
+        if outcome is not None:
+            self.observe(call.decision.id, outcome)
+            return replace(call, outcome=outcome)
+        with self._lock:
+            if call.decision.id in self._made_us:
+                self._answers[call.decision.id] = call.elapsed_s
+        return replace(call, unjudged=failed[0]) if failed else call
 
     def _unanswered(self, decision: Decision, started_us: int, error: BaseException, ending: Ending) -> Call:
         """Observe a failure, a timeout or a cancellation."""
@@ -621,7 +650,13 @@ def _check_watched(on_alarm: Alarm | None, orchestrator: Orchestrator) -> None:
         raise InvalidInputError("on_alarm", "would never be called: outputs are not watched", remedy)
 
 
-def _check_verdict(verdict: Any) -> None:
+def _outcome(verdict: Any, elapsed_s: float) -> Outcome | None:
+    """What the judge returned as an outcome, with the time that the answer took."""
+    if verdict is None:
+        return None
+    if isinstance(verdict, Outcome):
+        return verdict if verdict.elapsed_s is not None else replace(verdict, elapsed_s=elapsed_s)
     if not (is_number(verdict) or isinstance(verdict, bool | np.bool_)):
         problem = f"returned {type(verdict).__name__} {verdict!r:.60}"
         raise InvalidInputError("judge", problem, "return a reward, an Outcome, or None")
+    return Outcome.completed(float(verdict), elapsed_s=elapsed_s)

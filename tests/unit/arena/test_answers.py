@@ -74,28 +74,15 @@ def test_a_warm_start_is_taught_rows_that_nobody_plays(path, tmp_path, monkeypat
     assert np.array_equal(table.answers["label"], side.answer[rows]) and np.isnan(table.answers["check"]).all()
 
 
-def test_outputs_are_shown_of_agents_that_were_asked(path, tmp_path):
-    with np.load(path) as archive:
-        arrays = dict(archive)
-    p = np.full((300, 2, 3), 0.1)
-    np.put_along_axis(p, arrays["answer"][..., None], 0.8, axis=2)
-    p[:, 1] = np.nan  # names labels alone
-    np.savez(tmp_path / "outputs.npz", **arrays, probability=p.astype("float16"))
-    row = RowAnswers(read_answers(tmp_path / "outputs.npz"), 0)
+def test_only_answers_of_agents_that_were_asked_are_delivered_and_prices_can_be_given(path, tmp_path):
     with pytest.raises(RuntimeError, match="not asked"):
-        row.deliver(0)
-    first, second = row.ask(0), row.ask(1)
-    assert first.output.probabilities.argmax() == first.label
-    assert second.output is None
+        RowAnswers(read_answers(path), 0).deliver(0)
     out = ["--seeds", "1", "--cost-weight", "0.1", "--out", str(tmp_path / "out")]
-    assert main(["arena", str(tmp_path / "outputs.npz"), "--attempts", "2", "--price", "large=1", *out]) == 0
+    assert main(["arena", str(path), "--attempts", "2", "--price", "large=1", *out]) == 0
     with (tmp_path / "out" / "arena.csv").open() as file:
         rows = {(each["policy"], each["metric"]): float(each["mean"]) for each in csv.DictReader(file)}
     assert 0.0 <= rows["auto, 2 attempts", "cost_usd"] <= 1.0 + 0.001  # the share of rounds that asked it, and .001
     assert rows["vote of all", "cost_usd"] == pytest.approx(1.001)
-    np.savez(tmp_path / "flat.npz", **arrays, probability=p[:, 0])
-    with pytest.raises(InvalidInputError, match="probability: has shape"):
-        read_answers(tmp_path / "flat.npz")
 
 
 @pytest.mark.parametrize("price", ["person", "nobody=1", "large=-1", "=1"])

@@ -249,12 +249,37 @@ def test_a_judge_may_give_a_whole_outcome():
 
 
 @pytest.mark.parametrize("judge", [lambda task, answer: 1 / 0, lambda task, answer: 2.0])
-def test_a_judge_that_fails_leaves_the_decision_pending(judge):
-    router = Router({"a": lambda task: 42}, judge=judge)
-    with pytest.raises((ZeroDivisionError, InvalidInputError)) as caught:
-        router.call(Task())
-    (decision_id,) = router.pending
-    assert decision_id in caught.value.__notes__[0]
+@pytest.mark.parametrize("several", [False, True])
+def test_a_judge_that_fails_costs_no_answer_and_leaves_the_decision_pending(judge, several, caplog):
+    router = Router({"a": lambda task: 42, "b": lambda task: 42}, judge=judge)
+    more = {"attempts": 2, "check": lambda task, answer: True} if several else {}
+    call, again = (router.call(Task(), **more) for _ in range(2))
+    assert call.result() == again.result() == 42
+    assert isinstance(call.unjudged, ZeroDivisionError | InvalidInputError) and call.outcome is None
+    assert call.decision.id in router.pending
+    assert call.decision.id in call.unjudged.__notes__[0]
+    assert [record.getMessage()[:35] for record in caplog.records] == ["the judge failed for the first time"]
+    router.observe(call.decision.id, Outcome.completed(1.0))
+
+
+def test_an_async_judge_that_fails_costs_no_answer():
+    async def answer(task):
+        return 42
+
+    async def fail(task, answer):
+        raise ValueError("no verdict")
+
+    router = Router({"a": answer}, judge=fail)
+    call = asyncio.run(router.acall(Task()))
+    assert (call.answer, str(call.unjudged)) == (42, "no verdict")
+
+
+def test_an_interrupted_judge_is_no_failed_judge():
+    def interrupted(task, answer):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Router({"a": lambda task: 42}, judge=interrupted).call(Task())
 
 
 def test_a_clock_that_jumps_back_gives_no_negative_time():

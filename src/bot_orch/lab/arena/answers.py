@@ -29,7 +29,6 @@ from bot_orch.files import write_atomically
 from bot_orch.lab.arena.league import mean_std
 from bot_orch.lab.environments.matrix.find import dataset_name, load_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
-from bot_orch.transport.measures import Labels
 from bot_orch.types import Answer, Outcome, Task
 
 _ARRAYS = ("signal", "answer", "check")
@@ -38,10 +37,7 @@ _LEVELS = np.arange(0.0, 1.0, 0.05)  # quantiles of a chain's threshold
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerSide:
-    """A matrix with data about answers; NaN or -1 where missing. ``labels``: at most one of two answers is right.
-
-    ``probability`` are label distributions (rounds, agents, labels).
-    """
+    """A matrix with data about answers; NaN or -1 where missing. ``labels``: at most one of two answers is right."""
 
     matrix: Matrix
     cost: Floats
@@ -49,7 +45,6 @@ class AnswerSide:
     answer: Ints
     check: Floats
     labels: bool
-    probability: Floats | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -75,13 +70,8 @@ class RowAnswers:
             signal=None if math.isnan(side.signal[at]) else float(np.clip(side.signal[at], 0.0, 1.0)),
             check=None if side.check[at] < 0.0 else float(side.check[at]),
             cost_usd=float(side.cost[at]),
-            output=self._output(agent),
             **key,
         )
-
-    def _output(self, agent: int) -> Labels | None:
-        p = None if self.side.probability is None else self.side.probability[self.row, agent]
-        return None if p is None or not np.isfinite(p).all() else Labels(p / p.sum())
 
     def deliver(self, agent: int) -> float:
         """The reward of the answer of an agent that was asked."""
@@ -111,9 +101,7 @@ def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
     matrix = load_matrix(path)
     shape = matrix.reward.shape
     with np.load(path, allow_pickle=False) as archive:
-        found = {
-            name: np.asarray(archive[name]) for name in (*_ARRAYS, "label", "probability") if name in archive.files
-        }
+        found = {name: np.asarray(archive[name]) for name in (*_ARRAYS, "label") if name in archive.files}
     for name in _ARRAYS:
         if name in found and found[name].shape != shape:
             raise InvalidInputError(f"{path.name}: {name}", f"has shape {found[name].shape}", f"give it {shape}")
@@ -130,14 +118,7 @@ def read_answers(path: Path, *, truthful: bool = False) -> AnswerSide:
     check = np.where(matrix.reward >= 0.5, 1.0, 0.0) if truthful else cells("check", -1.0)
     cost = np.zeros(shape) if matrix.cost_usd is None else np.nan_to_num(matrix.cost_usd)
     answer = cells("answer", -1.0).astype(int)
-    probability, truth = found.get("probability"), found.get("label")
-    if probability is not None and (probability.ndim != 3 or probability.shape[:2] != shape):
-        problem = f"has shape {probability.shape}"
-        raise InvalidInputError(f"{path.name}: probability", problem, f"give it {shape} and one number per label")
-    if probability is None or truth is None or truth.dtype.kind not in "iu":  # labels must be places of probabilities
-        probability = None
-    side = (matrix, cost, cells("signal", math.nan), answer, check, "label" in found)
-    return AnswerSide(*side, None if probability is None else probability.astype(float))
+    return AnswerSide(matrix, cost, cells("signal", math.nan), answer, check, "label" in found)
 
 
 def play_round(router: Orchestrator, row: RowAnswers, task: Task, attempts: int) -> float:

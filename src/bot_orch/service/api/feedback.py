@@ -183,6 +183,8 @@ def _event(body: OutcomeReport, known_as: str, *, judge: str) -> FeedbackGiven:
     """The report as an event, whose effect and agent are not known yet."""
     if not (body.completed or body.shown):
         check_reason(body.reason)
+    if body.completed and not body.shown and body.reward is None and body.elapsed_s is None:
+        raise InvalidInputError("outcome.reward", "is missing", "pass reward, or elapsed_s for a survival reward")
     return FeedbackGiven(
         known_as,
         body.decision_id,

@@ -59,7 +59,6 @@ def candidate_of(
         signal=signal,
         check=min(checks, default=None),
         key=_key(reply.text),
-        output=reply.measure,
         cost_usd=reply.cost_usd,
         elapsed_s=reply.elapsed_s,
     )

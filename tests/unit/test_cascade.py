@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot_orch import Agent, Answer, Budget, InvalidInputError, Labels, Objective, Orchestrator, Outcome, Task
+from bot_orch import Agent, Answer, Budget, InvalidInputError, Objective, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
-from bot_orch.core import teams
+from bot_orch.core import cascade
 from bot_orch.core.events import record_decision, record_task
 from bot_orch.log.events import decode_event, encode_event
 
@@ -89,7 +89,7 @@ def test_propensities_of_all_trajectories_sum_to_one(fixed, attempts):
     assert len(found) >= attempts  # the floor covers accepting and asking
 
 
-def test_one_attempt_decides_as_without_a_team():
+def test_one_attempt_decides_as_without_a_cascade():
     plain, team = (Orchestrator(NAMES, seed=5, ids="derived") for _ in range(2))
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -147,18 +147,20 @@ def test_weitzmans_rule_is_learned():
 
 
 def test_asking_gains_what_the_answer_is_expected_to_be_more_probable_by():
-    state = allocate(teams.SCHEMA, (), 2)
+    state = allocate(cascade.SCHEMA, (), 2)
     state["own"][1, 0] = 0.5
-    seen = teams.see_all([Answer("first", label=1)], [0])
-    nothing = {"penalty": np.zeros(2), "eligible": None, "floor": 0.0}
-    step = teams.next_step(state, seen, estimate=np.full(2, np.nan), left=1, **nothing)  # type: ignore[arg-type]
+    state["shares"][1] = 0.0
+    state["shares"][1, [1, 5]] = 0.25, 0.75  # its signals have z of -1 or 1
+    seen = cascade.see(state, [Answer("first", label=1)], [0])
 
     def right(logit):
         return 1.0 / (1.0 + np.exp(-logit))
 
-    z = ((np.arange(teams.GRID) + 0.5) / teams.GRID - 0.5) * np.sqrt(12.0)
-    gain = np.maximum(right(1.5 + z) - right(1.0), 0.0).mean()
-    assert step.estimate == pytest.approx([right(1.0), right(1.0) + gain])
+    gain = 0.75 * (right(1.5 + 1.0) - right(1.0))  # with z = -1 the first answer stays the better one
+    for price, asked in ((gain - 0.01, 1.0), (gain + 0.01, 0.0)):
+        step = cascade.next_step(state, seen, penalty=np.array([0.0, price]), eligible=None, left=1, floor=0.0)
+        assert step.estimate == pytest.approx([right(1.0), right(1.0) + gain])
+        assert step.propensities.tolist() == [1.0 - asked, asked]
 
 
 def test_the_first_step_begins_the_best_round():
@@ -214,32 +216,23 @@ def test_a_failed_check_asks_the_next_agent_from_the_beginning():
     assert delivered == 0
 
 
-def test_labels_have_the_same_number_in_every_round():
-    """What an agent's label says is learned: of two labels the agent is right with one."""
-    router = Orchestrator(("small", "large"), seed=1)
-    for number in range(120):
-        label, first = ("yes", "no")[number % 2], router.decide(Task(), eligible=["small"], attempts=2)
-        answer = Answer("small", first.id, label=label)
-        last = router.decide(Task(), seen=[answer], eligible=["small"], attempts=2)
-        router.observe(last.id, Outcome.completed(float(label == "yes")))
-    worth = {}
-    for label in ("yes", "no"):
-        step = router.prepare(Task(), seen=[Answer("small", "d", label=label)], eligible=["small"], attempts=2)
-        worth[label] = float(step.terms.estimate[0])
-    assert worth["yes"] > 0.8 > 0.2 > worth["no"]
-
-
-@pytest.mark.parametrize(("p", "y"), [(0.7, 0.7), (0.5, 0.9), (0.5, 1.0)])
-def test_an_unknown_verdict_has_the_information_that_is_not_missing(p, y):
-    assert teams._information(p, y) == pytest.approx(p * (1 - p) - y * (1 - y))
+def test_an_answer_of_unknown_verdict_teaches_nothing_that_was_not_known():
+    """Its probability is what the model says of it: nothing changes, and no belief becomes narrower."""
+    state = allocate(cascade.SCHEMA, (), 2)
+    seen = cascade.see(state, [Answer("a", key="x"), Answer("b", key="y")], [0, 1])
+    cascade.learn(state, seen, delivered=0, reward=1.0)
+    assert state["own"][0, 0] > 0.0
+    assert state["own_var"][0, 0] < state["own_var"][1, 0]
+    assert state["own_var"][1, 0] == pytest.approx(1.0, abs=0.06)
 
 
 def test_a_verdict_on_an_answer_is_one_on_equal_answers():
-    seen = teams.see_all([Answer("a", label=0), Answer("b", label=0), Answer("c", label=1)], [0, 1, 2])
-    assert teams._verdicts(seen, 0, 1.0).tolist() == [1.0, 1.0, 0.0]
-    assert np.isnan(teams._verdicts(seen, 0, 0.0)[2])
-    texts = teams.see_all([Answer("a", key="x"), Answer("c", key="y")], [0, 1])
-    assert np.isnan(teams._verdicts(texts, 0, 1.0)[1])  # another wording may be right, too
+    state = allocate(cascade.SCHEMA, (), 3)
+    seen = cascade.see(state, [Answer("a", label=0), Answer("b", label=0), Answer("c", label=1)], [0, 1, 2])
+    assert cascade.verdicts(seen, 0, 1.0) == [1.0, 1.0, 0.0]
+    assert cascade.verdicts(seen, 0, 0.0) == [0.0, 0.0, None]
+    texts = cascade.see(state, [Answer("a", key="x"), Answer("c", key="y")], [0, 1])
+    assert cascade.verdicts(texts, 0, 1.0) == [1.0, None]  # another wording may be right, too
 
 
 def _net(attempts: int, error: float, seed: int) -> float:
@@ -271,11 +264,6 @@ def _net(attempts: int, error: float, seed: int) -> float:
 def test_a_check_helps_and_one_that_errs_does_not_harm(error, at_least):
     gains = [_net(3, error, seed) - _net(1, error, seed) for seed in range(4)]
     assert np.mean(gains) > at_least
-
-
-def test_an_output_over_labels_gives_label_and_signal():
-    answer = Answer("a", output=Labels([0.2, 0.8]))
-    assert (answer.label, answer.signal) == (1, pytest.approx(0.8))
 
 
 @pytest.mark.parametrize(
@@ -324,3 +312,35 @@ def _spent_with_several_answers(seed):
 def test_a_budget_is_per_task_and_holds_with_several_answers():
     spent = [_spent_with_several_answers(seed)[100:] for seed in range(4)]
     assert np.mean(spent) <= 0.0112
+
+
+def test_the_policy_begins_where_it_knows_something_of_the_task():
+    """Its choice reads features and learns what rounds earned; the model of answers does not."""
+    router, rng = Orchestrator(NAMES, seed=1), np.random.default_rng(0)
+    world = _world(rng)
+    for number in range(40):
+        task, seen = Task(features=(float(number % 2),)), list[Answer]()
+        decision = router.decide(task, attempts=2)
+        while decision.action == "ask":
+            seen.append(Answer(decision.agent, decision.id, **_given(world(decision.agent)[0])))
+            decision = router.decide(task, seen=seen, attempts=2)
+        router.observe(decision.id, Outcome.completed(float(rng.random() < 0.5)))
+    task = Task(features=(1.0,))
+    alone, several = router.prepare(task), router.prepare(task, attempts=2)
+    assert several.propensities.tolist() == alone.propensities.tolist()
+    assert several.terms.estimate.tolist() == alone.terms.estimate.tolist()
+
+
+def test_an_agent_that_gives_no_answer_later_in_a_round_is_expected_to_give_fewer():
+    router = Orchestrator(NAMES, seed=1)
+    first = router.decide(Task(), eligible=["small"], attempts=2)
+    seen = [Answer("small", first.id, check=False)]
+    gains = []
+    for _ in range(2):
+        step = router.prepare(Task(), seen=seen, attempts=2)
+        gains.append(step.terms.estimate[2] - step.terms.estimate[0])
+        for _ in range(20):
+            asked = router.decide(Task(), eligible=["large"], seen=seen, attempts=2)
+            if asked.action == "ask":
+                router.observe(asked.id, Outcome.censored(elapsed_s=1.0, reason="crashed"))
+    assert gains[1] < 0.5 * gains[0]

@@ -7,7 +7,7 @@ import pytest
 
 from bot_orch import Answer, InvalidInputError, Objective, Orchestrator, Outcome, Router, Task
 from bot_orch.core.events import EvaluationsGiven, record_evaluations
-from bot_orch.core.warm import Evaluations, row_lessons, with_answers
+from bot_orch.core.warm import Evaluations, label_number, row_lessons, with_answers
 from bot_orch.errors import UnknownAgentError
 from bot_orch.log.events import decode_event, encode_event
 from bot_orch.log.ledger import fold
@@ -42,13 +42,13 @@ def _warm(**given) -> Orchestrator:
     return router
 
 
-def test_a_warm_team_decides_well_in_its_first_round_and_a_cold_one_does_not():
+def test_a_warm_cascade_decides_well_in_its_first_round_and_a_cold_one_does_not():
     cold, warm = Orchestrator(NAMES, seed=1, objective=OBJECTIVE), _warm()
-    assert _asks_again(warm, 0.2) > 0.9 and _asks_again(warm, 0.95) < 0.1
-    assert abs(_asks_again(cold, 0.2) - _asks_again(cold, 0.95)) < 0.5
+    assert _asks_again(warm, 0.2) > 0.9 and _asks_again(warm, 0.8) < 0.1
+    assert abs(_asks_again(cold, 0.2) - _asks_again(cold, 0.8)) < 0.5
     rewards_only = Orchestrator(NAMES, seed=1, objective=OBJECTIVE)
     rewards_only.learn_from(_table()[0])  # says who is good, not when
-    assert abs(_asks_again(rewards_only, 0.2) - _asks_again(rewards_only, 0.95)) < 0.5
+    assert abs(_asks_again(rewards_only, 0.2) - _asks_again(rewards_only, 0.8)) < 0.5
 
 
 def test_dollars_are_expected_and_weights_count():
@@ -67,10 +67,7 @@ def test_lists_by_agent_texts_and_missing_cells_are_read():
     given = Evaluations(NAMES, np.array([[1.0, 0.0], [NAN, 1.0]]))
     found = with_answers(given, {"label": {"dear": ["yes", None]}, "key": np.array([[1, 2], [3, 4]], dtype=np.int8)})
     answers = found.answers_of(0, [1])
-    assert (
-        answers[0].label
-        == Orchestrator(NAMES).prepare(Task(), seen=[Answer("dear", "d", label="yes")], attempts=2).answers[0].label
-    )
+    assert answers[0].label == label_number("yes")
     assert found.answers["key"].tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert np.isnan(found.answers["label"][1, 1]) and found.answers_of(1, [1])[0].label is None
     swapped = found.among(("dear", "new", "cheap"))
