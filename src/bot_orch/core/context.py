@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema, row_views
+from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 from bot_orch.core import projection
 from bot_orch.core.warm.trial import WarmStart
 from bot_orch.encoders import BUCKETS
@@ -30,9 +30,9 @@ from bot_orch.policies.base import (
     Choice,
     Feedback,
     KeptRows,
+    PerRouter,
     Policy,
     Situation,
-    feedback_of,
     feedback_on,
     reads_features,
 )
@@ -47,7 +47,7 @@ NOVEL = 0.25  # share of new words that makes a later fit worth its loss of olde
 
 
 @dataclass(frozen=True)
-class WithContext(Policy):
+class WithContext(PerRouter):
     """Wraps a policy that reads features and gives it prepared ones.
 
     Parameters
@@ -115,31 +115,26 @@ class WithContext(Policy):
         kept = {name: array for name, array in _inner(learned).items() if name in plain}
         return {**self.policy.adopt(_inner(state), kept), **mine}
 
-    def choose(self, state: Arrays, situation: Situation) -> Choice:
+    def batch(self, state: Arrays) -> tuple[int, ...]:
+        """The batch dimensions of a state."""
+        return state["context_seen"].shape
+
+    def choose_one(self, state: Arrays, given: Situation) -> Choice:
         """The policy's choice on prepared features."""
-        s, z = situation, self.features(state, situation.context)
+        s, z = given, self.features(state, given.context)
         return self.policy.choose(state, Situation(s.t, s.penalty, s.eligible, z, s.pending, s.cost, s.claims))
 
-    def update(self, state: Arrays, feedback: Feedback) -> None:
+    def update_one(self, state: Arrays, given: Feedback) -> None:
         """Update the policy, store the row, and refit the projection if due."""
-        self.policy.update(state, feedback_on(feedback, self.features(state, feedback.context)))
-        if feedback.context is None:
-            return
-        batch = state["context_seen"].shape
-        for at in np.ndindex(batch):
-            views = row_views(state, at) if batch else state
-            self._keep(views, feedback_of(feedback, at) if batch else feedback)
-            self._refit(views)
+        self.policy.update(state, feedback_on(given, self.features(state, given.context)))
+        if given.context is not None:
+            self._keep(state, given)
+            self._refit(state)
 
     def features(self, state: Arrays, raw: Floats | None) -> Floats | None:
-        """Components of the tasks, ``batch + (components,)``; zeros before the first fit and during one."""
+        """Components of a task, ``(components,)``; zeros before the first fit and during one."""
         if raw is None:
             return None
-        batch = state["context_seen"].shape
-        if batch:
-            return np.array([self.features(row_views(state, at), raw[at]) for at in np.ndindex(batch)]).reshape(
-                *batch, -1
-            )
         if not state["context_ready"]:
             return np.zeros(self.components)
         found = []

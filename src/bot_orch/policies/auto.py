@@ -142,7 +142,15 @@ class Auto(PerRouter):
         unsure = [s * (1.0 / max(n, 0.5) + w) for s, n, w in zip(noise, count, stale, strict=True)]
         return Choice(np.array(p), np.array(mean), np.array(bonus), _doubt(location, unsure, eligible))
 
-    def learn_one(self, state: Arrays, agent: int, reward: float, given: Feedback) -> None:
+    def update_one(self, state: Arrays, given: Feedback) -> None:
+        """Learn the chosen agent's reward, or all that are observed."""
+        if given.earned is not None:
+            self._learn(state, int(given.agent), float(given.earned), given)
+            return
+        for agent in np.flatnonzero(given.observed).tolist():
+            self._learn(state, agent, float(given.reward[agent]), given)
+
+    def _learn(self, state: Arrays, agent: int, reward: float, given: Feedback) -> None:
         """Learn an outcome of one agent: Bayes' rule for one more row."""
         s, theta, inverse = state, state["theta"][agent], state["inverse"][agent]
         count = float(s["count"][agent])
@@ -277,9 +285,9 @@ def _designs(width: int, x: Floats, claims: Floats | None, slope: float = 1.0) -
         offset = np.where(own >= 0.0, own, math.nan)
     if d:
         frequency, phase = _waves(d)
-        cosines = np.cos(x @ frequency + phase) * math.sqrt(2.0 * CURVE / COSINES)
-        known = np.any(x, axis=1, keepdims=True)  # before the first fit features are zeros
-        found[:, _OWN:] = np.concatenate([x, np.where(known, cosines, 0.0)], axis=1) / math.sqrt(slope)
+        known = x.any(axis=1, keepdims=True)  # before the first fit features are zeros
+        found[:, _OWN : _OWN + d] = x / math.sqrt(slope)
+        found[:, _OWN + d :] = np.cos(x @ frequency + phase) * (known * math.sqrt(2.0 * CURVE / (COSINES * slope)))
     return found, offset
 
 

@@ -8,6 +8,7 @@ All arrays carry leading batch dimensions: online ``(M,)``, in an experiment ``(
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
@@ -237,7 +238,7 @@ class Policy(ABC):
 class PerRouter(Policy):
     """A policy of one router: it knows no batches. An experiment plays its seeds one after the other.
 
-    A subclass writes :meth:`choose_one` and :meth:`learn_one`.
+    A subclass writes :meth:`choose_one` and :meth:`update_one`.
     """
 
     @abstractmethod
@@ -245,29 +246,47 @@ class PerRouter(Policy):
         """Probabilities over the agents of one router. Must not change ``state``."""
 
     @abstractmethod
-    def learn_one(self, state: Arrays, agent: int, reward: float, given: Feedback) -> None:
-        """Learn one reward of one agent of one router; updates ``state`` in place."""
+    def update_one(self, state: Arrays, given: Feedback) -> None:
+        """Learn from the feedback of one router; updates ``state`` in place."""
+
+    def batch(self, state: Arrays) -> tuple[int, ...]:
+        """The batch dimensions of a state."""
+        return state["count"].shape[:-1]
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """The choices of all routers of a batch."""
-        batch = state["count"].shape[:-1]
+        batch = self.batch(state)
         if not batch:
             return self.choose_one(state, situation)
-        choices = [self.choose_one(row_views(state, at), situation_of(situation, at)) for at in np.ndindex(batch)]
+        g, n = situation, math.prod(batch)
+        columns = [_rows(each, n) for each in (g.penalty, g.eligible, g.context, g.pending, g.cost, g.claims)]
+        rows = zip(np.ndindex(batch), *columns, strict=True)
+        choices = [self.choose_one(row_views(state, at), Situation(g.t, *row)) for at, *row in rows]
         names = ("propensities", "estimate", "exploration", "doubt")
         parts = ([getattr(each, name) for each in choices] for name in names)
         return Choice(*(None if each[0] is None else np.array(each).reshape(*batch, -1) for each in parts))  # type: ignore[arg-type]
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Learn the chosen agents' rewards, or all that are observed."""
-        batch = state["count"].shape[:-1]
-        for at in np.ndindex(batch):
-            views, given = (row_views(state, at), feedback_of(feedback, at)) if batch else (state, feedback)
-            if given.earned is not None:
-                self.learn_one(views, int(given.agent), float(given.earned), given)
-                continue
-            for agent in np.flatnonzero(given.observed).tolist():
-                self.learn_one(views, agent, float(given.reward[agent]), given)
+        """Learn from the feedback of all routers of a batch."""
+        batch = self.batch(state)
+        if not batch:
+            self.update_one(state, feedback)
+            return
+        f, n = feedback, math.prod(batch)
+        columns = [_rows(each, n) for each in (f.propensities, f.penalty, f.context, f.claims)]
+        told = (f.observed, f.reward) if f.earned is None else (f.earned,)
+        for at, *row in zip(np.ndindex(batch), *columns, strict=True):
+            agent, known = np.asarray(f.agent)[at], [np.asarray(each)[at] for each in told]
+            if f.earned is None:
+                one = Feedback(f.t, agent, known[0], known[1], *row)
+            else:
+                one = Feedback.of_chosen(f.t, agent, known[0], at_decision=tuple(row))
+            self.update_one(row_views(state, at), one)
+
+
+def _rows(values: Any, n: int) -> list[Any]:
+    """The rows of ``batch + (d,)`` values; values without a batch are those of every row."""
+    return [values] * n if np.ndim(values) < 2 else list(np.reshape(values, (n, np.shape(values)[-1])))
 
 
 def feedback_on(feedback: Feedback, context: Floats | None) -> Feedback:
@@ -276,22 +295,6 @@ def feedback_on(feedback: Feedback, context: Floats | None) -> Feedback:
         return replace(feedback, context=context)
     known = (feedback.propensities, feedback.penalty, context, feedback.claims)
     return Feedback.of_chosen(feedback.t, feedback.agent, feedback.earned, at_decision=known)
-
-
-def situation_of(s: Situation, at: tuple[int, ...]) -> Situation:
-    """The situation of one router of a batch."""
-    rows: tuple[Any, ...] = (s.penalty, s.eligible, s.context, s.pending, s.cost, s.claims)
-    return Situation(s.t, *(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows))
-
-
-def feedback_of(f: Feedback, at: tuple[int, ...]) -> Feedback:
-    """The feedback of one router of a batch."""
-    rows: tuple[Any, ...] = (f.propensities, f.penalty, f.context, f.claims)
-    known = tuple(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows)
-    agent = np.asarray(f.agent)[at]
-    if f.earned is not None:
-        return Feedback.of_chosen(f.t, agent, np.asarray(f.earned)[at], at_decision=known)
-    return Feedback(f.t, agent, f.observed[at], f.reward[at], *known)
 
 
 def reads_features(policy: Policy) -> bool:
