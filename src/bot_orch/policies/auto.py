@@ -42,7 +42,7 @@ CLAIM = 2.0  # prior precision of how a claim is recalibrated
 TRIED = 4.0  # outcomes after which an agent counts half in the mean of all agents
 START, OWN = 0.15, 5.0  # noise of an agent before its first outcome, and how many outcomes that counts for
 KEPT, EVERY = 0.998, 16  # share of an agent's outcomes that is left after its next one; outcomes between discounts
-WALK, DRIFT = 5e-3, 1e-3  # variance that a mean gains per round without outcome, times the number of agents
+WALK = 2e-3  # variance that a mean gains per round without outcome, times the number of agents
 CALM = 0.3  # exploration of slopes and claims, relative to that of means
 SMALL_TEAM, TEAM_POWER = 6.0, 0.4  # agents up to which exploration is full, and how it falls beyond
 NEWCOMERS = 2.0  # agents tried by round t: at most this times sqrt(t), plus one
@@ -173,7 +173,7 @@ class Auto(PerRouter):
     def _walk(self, s: Arrays, agent: int, t: int, *, prior: float) -> None:
         """Add to the variance of an agent's mean what the rounds since its last outcome have added; keep the mean."""
         idle = max(t - float(s["last"][agent]) - 1.0, 0.0) / len(s["count"])
-        more = min(DRIFT * idle / _unit(s["theta"].shape[-1]) ** 2, 1.0 - float(s["inverse"][agent, 0, 0]))
+        more = min(WALK * idle / _unit(s["theta"].shape[-1]) ** 2, 1.0 - float(s["inverse"][agent, 0, 0]))
         if more > 0.0:
             s["inverse"][agent, 0, 0] += more
             s["theta"][agent, 0] -= prior * more
@@ -186,6 +186,8 @@ class Auto(PerRouter):
         common = _common(state["count"].tolist(), state["total"].tolist())
         width, agent = state["theta"].shape[-1], rows.agent[rows.order]
         agents, best = np.unique(agent), -math.inf
+        if not len(agents):
+            return
         z, offset = _designs(width, rows.features[rows.order], None if rows.claims is None else rows.claims[rows.order])
         rest = rows.reward[rows.order] - np.nan_to_num(offset)
         mine = [np.flatnonzero(agent == each)[::-1] for each in agents.tolist()]  # newest first
