@@ -1,7 +1,8 @@
 """Text as context: a task's text is encoded once and appended to its features.
 
-The numbers are kept with the decision, under the encoder's version and their number. From there on they are used as
-they are: learning, replay and evaluation need neither the text nor the encoder. Codes of words are whole numbers.
+The numbers are rounded to single precision and kept with the decision, under the encoder's version and their number.
+From there on they are used as they are: learning, replay and evaluation need neither the text nor the encoder. Codes of
+words are whole numbers.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
     if isinstance(task.features, Mapping) and not settings.names:
         settings = replace(settings, names=names_of(task.features))
     if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
-        settings = announced(settings) if not task.encoded else replace(settings, text=TextFeatures.parse(task.encoded))
+        found = TextFeatures.parse(task.encoded) if task.encoded else None
+        settings = replace(settings, text=found) if found else announced(settings, task.text or "")
     features = numbered(task, settings.names).features
     own = len(features) - (settings.text.width if settings.text is not None and task.encoded else 0)
     if settings.n_features is not None or not own:
@@ -75,12 +77,12 @@ def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
     return replace(settings, n_features=own)
 
 
-def announced(settings: Settings) -> Settings:
-    """The settings with the encoder in use, before any text arrives."""
+def announced(settings: Settings, text: str = "") -> Settings:
+    """The settings with the encoder in use, before any text arrives or at the first one."""
     if settings.encoder is None or settings.text is not None:
         return settings
     found = find_encoder(settings.encoder)
-    return replace(settings, text=TextFeatures(encoder_version(found), len(_numbers(found, ""))))
+    return replace(settings, text=TextFeatures(encoder_version(found), len(_numbers(found, text))))
 
 
 def carried_over(settings: Settings, old: Settings) -> Settings:
@@ -150,9 +152,9 @@ def _checked(encoder: Encoder | str, text: str, wanted: TextFeatures) -> tuple[f
 
 
 def _numbers(encoder: Encoder, text: str) -> tuple[float, ...]:
-    """The encoder's output; numbers of one's own encoder are checked."""
+    """The encoder's output in single precision, as stored in the log."""
     try:
-        values = np.asarray(encoder(text), dtype=float)
+        values = np.asarray(encoder(text), dtype=np.float32)
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidInputError):
             raise
