@@ -296,7 +296,7 @@ def _tamed(x: Floats, frame: Floats) -> Floats:
     x = np.where(np.isfinite(x), np.minimum(np.maximum(x, -LARGE), LARGE), median)
     if np.count_nonzero(logged):
         x = np.where(logged > 0.0, np.sign(x) * np.log1p(np.abs(x)), x)
-    return np.minimum(np.maximum((x - mean) * scale, -LIMIT), LIMIT)
+    return np.asarray(np.minimum(np.maximum((x - mean) * scale, -LIMIT), LIMIT))
 
 
 def _frame(x: Floats) -> tuple[Floats, Floats]:

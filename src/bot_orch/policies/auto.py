@@ -349,7 +349,7 @@ def _doubt(location: list[float], variance: list[float], eligible: Sequence[int]
     best, likely = max((location[i] for i in eligible), default=0.0), [0.0] * len(location)
     for i in eligible:
         gap = best - location[i]
-        near = 0.0 < gap and gap * gap < 60.0 * variance[i]
+        near = gap > 0.0 and gap * gap < 60.0 * variance[i]
         likely[i] = 1e-9 + (math.exp(-0.5 * gap * gap / variance[i]) if near else 0.0)
     total = sum(likely) or 1.0
     return np.array(likely) / total

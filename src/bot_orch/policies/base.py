@@ -286,12 +286,12 @@ def situation_of(s: Situation, at: tuple[int, ...]) -> Situation:
 
 def feedback_of(f: Feedback, at: tuple[int, ...]) -> Feedback:
     """The feedback of one router of a batch."""
-    rows = (f.propensities, f.penalty, f.context, f.claims)
+    rows: tuple[Any, ...] = (f.propensities, f.penalty, f.context, f.claims)
     known = tuple(each if np.ndim(each) < 2 else np.asarray(each)[at] for each in rows)
     agent = np.asarray(f.agent)[at]
     if f.earned is not None:
-        return Feedback.of_chosen(f.t, agent, np.asarray(f.earned)[at], at_decision=known)  # type: ignore[arg-type]
-    return Feedback(f.t, agent, f.observed[at], f.reward[at], *known)  # type: ignore[arg-type]
+        return Feedback.of_chosen(f.t, agent, np.asarray(f.earned)[at], at_decision=known)
+    return Feedback(f.t, agent, f.observed[at], f.reward[at], *known)
 
 
 def reads_features(policy: Policy) -> bool:
