@@ -225,7 +225,7 @@ def test_tables_are_written_without_the_extra_that_draws(tmp_path, monkeypatch, 
     assert main(["arena", table(tmp_path / "toy.csv", toy(40)), *words]) == 0
     told = capsys.readouterr()
     assert "note: no page: drawing needs pip install" in told.err and "report:" not in told.out
-    assert "floor:   0 for policies; a router has 0.02 unless you set it" in told.out
+    assert "floor:   0.02\n" in told.out
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"arena.csv", "verdict.json"}
     assert not (tmp_path / "out" / "index.html").exists()
 
