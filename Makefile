@@ -60,7 +60,7 @@ docs: $(VENV)/.docs ## build the documentation site into out/site/index.html
 	@echo "== open out/site/index.html; search needs a server: python -m http.server -d out/site"
 
 # Scripts that take long, and those that are called with data sets.
-BENCH_APART = gateway long_stream members  anchors arena aslib attempts paretobandit
+BENCH_APART = gateway long_stream anchors arena aslib attempts paretobandit
 
 bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: those that take minutes, and those that need data sets)
 	@for script in $(filter-out $(BENCH_APART:%=benchmarks/%.py),$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -9,6 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
+import test_auto_forms as forms
+import test_context as contexts
 from auto_choices import check_doubt, check_newcomers, check_pending, tried
 from auto_worlds import (
     check_a_bad_start_does_not_lock_out,
@@ -24,6 +26,7 @@ from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.core.alignment.units import Relative
 from bot_orch.core.context import WithContext
+from bot_orch.policies import auto
 from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Feedback
 from bot_orch.rng import generator
@@ -53,21 +56,21 @@ def test_judging_by_the_mean_condemns_early():
 
 
 class IgnoresPending(Auto):
-    def choose(self, state, situation):
-        return super().choose(state, replace(situation, pending=None))
+    def choose_one(self, state, given):
+        return super().choose_one(state, replace(given, pending=None))
 
 
 class WithoutDoubt(Auto):
-    def choose(self, state, situation):
-        return replace(super().choose(state, situation), doubt=None)
+    def choose_one(self, state, given):
+        return replace(super().choose_one(state, given), doubt=None)
 
 
 class Afraid(Auto):
     """Counts those without outcomes as tried: newcomers wait until their bonus is the largest."""
 
-    def choose(self, state, situation):
+    def choose_one(self, state, given):
         seen = {**state, "count": np.maximum(state["count"], 1e-9)}
-        return super().choose(seen, situation)
+        return super().choose_one(seen, given)
 
 
 @pytest.mark.parametrize(
@@ -92,19 +95,19 @@ def test_trying_everybody_at_once_is_noticed(monkeypatch):
 
 
 def test_without_document_frequencies_words_earn_too_little(monkeypatch):
-    real = WithContext._fit_words
+    real = WithContext._fit
 
-    def flat(self, s, codes):
+    def flat(self, s):
         s["context_documents"][:] = 0.0
-        return real(self, s, codes)
+        real(self, s)
 
-    monkeypatch.setattr(WithContext, "_fit_words", flat)
+    monkeypatch.setattr(WithContext, "_fit", flat)
     with pytest.raises(AssertionError, match="texts earn"):
         check_words_earn()
 
 
 def test_trusting_features_from_the_start_costs_too_much(monkeypatch):
-    monkeypatch.setattr("bot_orch.policies.auto.PRIOR", np.array([-90.0, -93.0, -90.0, 0.0, -90.0, 3.0]))
+    monkeypatch.setattr("bot_orch.policies.auto.SLOPES", (0.02,))
     with pytest.raises(AssertionError, match="texts of other tasks cost"):
         check_permuted_words_cost_little()
 
@@ -139,7 +142,7 @@ def test_a_counter_that_is_not_saved(monkeypatch):
 
     def lossy(cls, text):
         router = real(cls, text)
-        router._state.parts["policy"]["learned"][...] = 3.0
+        router._state.parts["policy"]["square"][...] = 3.0
         return router
 
     monkeypatch.setattr(checks.Orchestrator, "from_json", classmethod(lossy))
@@ -148,10 +151,76 @@ def test_a_counter_that_is_not_saved(monkeypatch):
 
 
 def test_one_noise_for_all_agents_is_noticed(monkeypatch):
-    check_doubt_of_others_stays()
-    check_a_bad_start_does_not_lock_out()
-    monkeypatch.setattr("bot_orch.policies.auto._noise", lambda s, x: s.levels[:, :1])
+    real = Auto.choose_one
+
+    def pooled(self, state, given):
+        n, prior = state["count"], auto.OWN * auto.START
+        noise = (state["square"].sum() + prior) / (n.sum() + auto.OWN)
+        return real(self, {**state, "square": noise * (n + auto.OWN) - prior}, given)
+
+    monkeypatch.setattr(Auto, "choose_one", pooled)
     with pytest.raises(AssertionError, match="seldom asked"):
         check_doubt_of_others_stays()
     with pytest.raises(AssertionError, match="the better agent gets"):
-        check_a_bad_start_does_not_lock_out()
+        check_a_bad_start_does_not_lock_out(seeds=2)
+
+
+def test_forgetting_the_prior_too_is_noticed(monkeypatch):
+    """Scaling the covariance up instead: what is rarely seen would become more uncertain than before any outcome."""
+
+    def scaled(theta, inverse):
+        inverse /= auto.KEPT**auto.EVERY
+
+    monkeypatch.setattr(auto, "_forget", scaled)
+    for check in (forms.test_forgetting_discounts_outcomes_and_keeps_the_prior, dense):
+        with pytest.raises(AssertionError, match="Mismatched elements"):
+            check()
+
+
+def dense():
+    forms.test_learning_one_by_one_is_a_dense_ridge_regression(forgetting=True, features=True, claims=False)
+
+
+def test_a_claim_that_is_not_added_is_noticed(monkeypatch):
+    real = auto._inputs
+
+    def unstated(s, x, claims, agents):
+        z, offset = real(s, x, claims, agents)
+        return z, np.full_like(offset, np.nan)
+
+    forms.test_estimates_add_the_mean_of_all_agents_as_prior_or_the_claim("some")
+    monkeypatch.setattr(auto, "_inputs", unstated)
+    with pytest.raises(AssertionError):
+        forms.test_estimates_add_the_mean_of_all_agents_as_prior_or_the_claim("some")
+
+
+def test_a_weight_of_the_wrong_block_is_noticed(monkeypatch):
+    """The last outcome before a discount was discounted, too."""
+    real = Auto.revise
+
+    def late(self, state, old, new, *, position):
+        real(self, state, old, new, position=position + 1.0)
+
+    forms.test_a_reward_that_is_replaced_late_counts_as_if_it_had_come_at_once(auto.EVERY - 1)
+    monkeypatch.setattr(Auto, "revise", late)
+    with pytest.raises(AssertionError, match="theta"):
+        forms.test_a_reward_that_is_replaced_late_counts_as_if_it_had_come_at_once(auto.EVERY - 1)
+
+
+def test_slopes_of_less_evidence_are_noticed(monkeypatch):
+    real = Auto.rebase
+
+    def last(self, state, rows):
+        real(self, state, rows)
+        state["slope"][...] = auto.SLOPES[-1]
+
+    monkeypatch.setattr(Auto, "rebase", last)
+    with pytest.raises(AssertionError):
+        forms.test_the_slopes_of_largest_evidence_are_chosen(False)
+
+
+def test_principal_components_that_ignore_the_rewards_are_noticed(monkeypatch):
+    contexts.test_components_that_covary_with_the_rewards_come_first()
+    monkeypatch.setattr("bot_orch.core.projection.surprises", lambda agent, reward, m: np.zeros((len(agent), m)))
+    with pytest.raises(AssertionError):
+        contexts.test_components_that_covary_with_the_rewards_come_first()

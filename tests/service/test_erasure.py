@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bot_orch import Orchestrator, Outcome, Task, make_policy
 from bot_orch.cli import main
+from bot_orch.core.context import ROWS, WithContext
 from bot_orch.core.events import ERASED, AttemptEnded, DecisionMade, FeedbackGiven, Noted
 from bot_orch.log import erasure as erasing
 from bot_orch.log.archive import read_rows, read_segment, replace_segments, whole
@@ -104,9 +106,8 @@ def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
         kept = fold(log).router.capture().state.parts["policy"]
     assert np.array_equal(kept["total"], learned["total"]) and np.array_equal(kept["theta"], learned["theta"])
     rounds = [each.counter + 1 for each in gone]
-    for name in ("near", "context"):
-        assert np.isin(learned[f"{name}_round"][learned[f"{name}_owner"] >= 0], rounds).any()
-        assert not np.isin(kept[f"{name}_round"], rounds).any()
+    assert np.isin(learned["context_round"][learned["context_owner"] >= 0], rounds).any()
+    assert not np.isin(kept["context_round"], rounds).any()
     assert not kept["context_codes"][kept["context_owner"] < 0].any() and kept["context_codes"].any()
 
     service = start(CONFIG, database=path)
@@ -118,6 +119,28 @@ def test_a_user_is_erased_and_the_rest_replays(path, start, capsys):
     assert again.ok and again.fingerprint == state["fingerprint"] and again.derived == after.derived + 20
     assert main(["erase", str(path), "--user", "alice"]) == 0
     assert "events emptied: 0\n" in capsys.readouterr().out, "there is nothing left"
+
+
+def test_what_is_said_of_arrays_is_said_of_arrays_that_exist():
+    named = {name for policy in ("auto", "linucb") for name in WithContext(make_policy(policy), 3, 4).schema(0)}
+    assert set(erasing._HELD) <= named
+
+
+def test_rows_of_erased_decisions_are_emptied():
+    router, made = Orchestrator(["a", "b"], seed=1), {}
+    for number in range(20):
+        decision = router.decide(Task(text=f"word{number}", features=(1.0 + number,), claims={"a": 0.7}))
+        made[decision.id] = decision.key.counter + 1
+        router.observe(decision.id, Outcome.completed(0.5))
+    state = router.capture().state
+    erased = dict(list(made.items())[:5])
+    state.forget(erased)
+    held = {name: array for name, array in state.parts["policy"].items() if name.startswith("context_")}
+    of_rows = {name: array for name, array in held.items() if array.shape[:1] == (ROWS,) and name != "context_owner"}
+    assert len(of_rows) == 5
+    for name, array in of_rows.items():
+        assert not array[:5].any() and array[5:20].any(), name
+    assert (held["context_owner"][:5] == -1).all() and (held["context_owner"][5:20] >= 0).all()
 
 
 def test_a_user_of_whom_nothing_is_known_is_said(path, capsys):

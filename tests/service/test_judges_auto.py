@@ -11,7 +11,7 @@ from bot_orch.log.verification import replay
 LOW = {"name": "low", "kind": "python", "settings": {"path": "judging_fixtures:says_long"}}
 HIGH = {"name": "high", "kind": "thumbs"}
 PROMPTS = ("def f(x): return", "a poem about rivers", "translate this letter", "def g(y): yield")
-DATA = ("count", "total", "kind_count", "kind_total", "context_owner", "context_reward", "context_codes")
+DATA = ("count", "total", "context_owner", "context_reward", "context_codes")
 
 
 def auto(*judges):
@@ -19,7 +19,7 @@ def auto(*judges):
 
 
 def data(service):
-    """What the members have learned from; their weights and slopes depend on the way there."""
+    """What has been learned from; noise and slopes depend on the way there."""
     policy = service.runtime.ledger.router._state.parts["policy"]
     return {name: np.asarray(policy[name], dtype=float).copy() for name in DATA}
 

@@ -10,12 +10,10 @@ M = 4
 
 
 def state_of(policy, count, mean):
-    state = allocate(policy.schema(0), (), len(count))
-    state["count"][:], state["total"][:] = count, np.multiply(count, mean)
-    state["square"][:] = 0.15 * state["count"]
-    state["late_count"][:], state["late_total"][:] = state["count"], state["total"]
-    state["learned"][...] = np.sum(count)
-    return state
+    """The state after these numbers of outcomes with these means."""
+    count = np.asarray(count, dtype=float)
+    learned = {"count": count, "total": count * mean, "square": 0.15 * count}
+    return policy.adopt(allocate(policy.schema(0), (), len(count)), learned)
 
 
 def check_pending(policy):

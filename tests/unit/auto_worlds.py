@@ -46,7 +46,7 @@ def topics(seed, text, rounds=2000):
     return got / rounds
 
 
-def mean_of_topics(text, seeds=(0, 1)):
+def mean_of_topics(text, seeds=(0, 1, 2)):
     return sum(topics(seed, text) for seed in seeds) / len(seeds)
 
 
@@ -57,7 +57,7 @@ def check_words_earn():
 
 def check_permuted_words_cost_little():
     loss = mean_of_topics(None) - mean_of_topics("permuted")
-    assert loss <= 0.005, f"texts of other tasks cost {loss:.4f}"
+    assert loss <= 0.015, f"texts of other tasks cost {loss:.4f}"
 
 
 def found_after(seed, policy="auto", change=2000, rounds=400):

@@ -8,7 +8,7 @@ from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.core.context import with_context
 from bot_orch.numerics.choice import coupled_randucb
-from bot_orch.policies.auto import Auto
+from bot_orch.policies.auto import TRUST, Auto
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, generator, uniform
@@ -39,7 +39,7 @@ def expected(reward, chosen):
 def test_cold_start_with_sixty_agents():
     means = np.linspace(0.9, 0.3, 60)[generator("cold start").permutation(60)]
     reward = np.tile(means, (900, 1))
-    earned = expected(reward, simulate(Auto(), reward))
+    earned = expected(reward, simulate(Auto(), reward, seeds=3))
     assert earned[:120].mean() > means.mean() - 0.05, "the first rounds are worse than choosing at random"
     assert earned[600:].mean() > 0.8
     thompson = expected(reward, simulate(make_policy("thompson-beta"), reward, seeds=2))
@@ -102,11 +102,11 @@ def test_a_dear_agent_is_tried_and_found_to_be_worth_it(features):
 
 def test_a_cost_is_held_against_an_agent_only_once_outcomes_are_in():
     policy, price = Auto(), np.array([0.05, 0.4])
-    state = allocate(policy.schema(0), (), 2)
-    state["count"][:], state["total"][:] = [30.0, 2.0], [18.0, 1.0]
+    learned = {"count": np.array([30.0, 2.0]), "total": np.array([18.0, 1.0])}
+    state = policy.adopt(allocate(policy.schema(0), (), 2), learned)
     known, blind = (policy.choose(state, Situation(33, price, cost=cost)) for cost in (price, None))
     assert known.propensities[1] > blind.propensities[1] + 0.1
-    np.testing.assert_allclose(known.exploration - blind.exploration, price * 8 / (8 + state["count"]))
+    np.testing.assert_allclose(known.exploration - blind.exploration, price * TRUST / (TRUST + state["count"]))
     waiting = policy.choose(state, Situation(33, price, cost=price, pending=np.array([0.0, 40.0])))
     assert waiting.propensities[1] < blind.propensities[1] + 0.1, "what is under way counts as asked"
 
@@ -114,7 +114,7 @@ def test_a_cost_is_held_against_an_agent_only_once_outcomes_are_in():
 def test_a_dear_agent_that_is_not_worth_it_costs_little():
     reward, price = np.tile([0.6, 0.6], (300, 1)), np.array([0.05, 0.2])
     chosen = simulate(Auto(), reward, None, price, seeds=20, prices_known=True)
-    assert (expected(reward, chosen) - price[chosen]).mean() > 0.55 - 0.03
+    assert (expected(reward, chosen) - price[chosen]).mean() > 0.55 - 0.035
 
 
 def test_before_anything_is_known_prices_do_not_decide():
@@ -169,7 +169,7 @@ def test_agents_come_and_go():
     for t in range(150):
         play(router, means, (float(t % 3),))
     before = router.derive(Task(features=(1.0,))).terms.estimate
-    own = {name: router._state.parts["policy"][name].copy() for name in ("count", "total", "theta", "kind_total")}
+    own = {name: router._state.parts["policy"][name].copy() for name in ("count", "total", "theta", "inverse")}
     router.remove_agent("a")
     after = router.derive(Task(features=(1.0,))).terms.estimate
     np.testing.assert_allclose(after, before[1:], rtol=0, atol=0.05)  # shrunk towards the mean of those present

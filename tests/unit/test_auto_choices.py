@@ -52,8 +52,6 @@ PARTS = {
 def test_a_batch_decides_as_its_rows_alone(name, everybody):
     rounds, rows, m = 70, 3, 4
     given = {"numbers": 0, "words": 0, **PARTS[name]}
-    if everybody and (given["numbers"] or given["words"]):
-        pytest.skip("under full feedback a batch keeps no neighbours")
     rng = generator("batch", name)
     policy = with_context(Auto(), numbers=given["numbers"], words=given["words"])
     batch = allocate(policy.schema(0), (rows,), m)

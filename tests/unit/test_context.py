@@ -5,8 +5,8 @@ import pytest
 
 from bot_orch import Orchestrator, Outcome, Router, Task, make_policy
 from bot_orch.arrays import allocate
-from bot_orch.core import pipeline
-from bot_orch.core.context import WithContext, with_context, without_context
+from bot_orch.core import context, pipeline, projection
+from bot_orch.core.context import AT_ONCE, FIRST, FIRST_WORDS, ROWS, WithContext, with_context, without_context
 from bot_orch.core.warm.trial import WarmStart
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
@@ -15,7 +15,7 @@ from bot_orch.policies.base import Situation
 from bot_orch.rng import generator
 
 TOPICS = ("python bug loop stacktrace", "sonnet moon rhyme autumn", "refund invoice parcel late", "")
-FITS = (16, 32, 64, 128, 256, 512, 1024)
+FITS = tuple(2**power for power in range(11) if FIRST_WORDS <= 2**power <= ROWS)
 
 
 def rows(n, numbers=3, seed=1):
@@ -61,9 +61,36 @@ def play(router, begin, end, late=3):
 
 def test_before_the_first_fit_features_are_zero():
     policy = WithContext(Auto(), numbers=3)
-    state = learn(policy, rows(15))
+    state = learn(policy, rows(FIRST - 1))
     assert not policy.features(state, np.array([9.0, 9.0, 9.0])).any()
-    assert policy.features(learn(policy, rows(16)), np.array([9.0, 9.0, 9.0])).any()
+    assert policy.features(learn(policy, rows(FIRST)), np.array([9.0, 9.0, 9.0])).any()
+
+
+@pytest.mark.parametrize("words", [0, 3])
+def test_it_is_fitted_at_powers_of_two_and_the_policy_learns_again_later_where_rows_are_many(words, monkeypatch):
+    """In between features are zeros, also to those who learn: no outcome waits for both."""
+    fitted, again = [], []
+    monkeypatch.setattr(Auto, "rebase", lambda self, state, kept: again.append(int(state["context_seen"])))
+    policy = WithContext(Auto(), numbers=2, words=words)
+    state, rng = allocate(policy.schema(0), (), 2), generator("powers")
+    for t in range(1, 2 * ROWS + 10):
+        raw, fits = np.append(rng.normal(size=2), rng.integers(1, 50, size=words)), int(state["context_fits"])
+        tell(policy, state, t, t % 2, rng.random(), raw)
+        fitted += [t] if state["context_fits"] > fits else []
+        ready = t >= fitted[0] and not (t == fitted[-1] and t > AT_ONCE) if fitted else False
+        assert bool(state["context_ready"]) is bool(policy.features(state, raw).any()) is ready, t
+    first = FIRST_WORDS if words else FIRST
+    powers = [2**power for power in range(11) if first <= 2**power <= ROWS]
+    assert fitted == powers
+    assert again == [each + (each > AT_ONCE) for each in powers]
+
+
+def test_new_words_make_a_fit_worth_it_beyond_the_rows_kept():
+    policy = WithContext(Auto(), words=4)
+    state, rng = allocate(policy.schema(0), (), 2), generator("novel")
+    for t in range(1, 2 * ROWS + 1):
+        tell(policy, state, t, t % 2, rng.random(), rng.integers(1, 50, size=4) + 100.0 * (t > ROWS))
+    assert state["context_fits"] == len(FITS) + 1
 
 
 def test_features_are_standardised_and_of_unit_length_on_average():
@@ -160,17 +187,70 @@ def test_the_state_holds_no_words():
         assert fragment not in saved and fragment.encode() not in raw and fragment.encode("utf-16-le") not in raw
 
 
-def test_a_late_reward_is_learned_with_the_input_of_its_decision():
-    """Also where the projection was fitted again in between."""
+def test_the_projection_of_sparse_words_is_that_of_dense_ones():
+    """Documents by inverse document frequency, of length one; centered; their leading axes by an eigenproblem."""
+    rng, policy = generator("dense"), WithContext(Auto(), words=5)
+    topic = rng.integers(4, size=128)
+    codes = np.array([rng.choice(np.arange(1, 12) + 12 * each, 5, replace=False) for each in topic], dtype=float)
+    codes[::7, 3:] = 0.0
+    state = allocate(policy.schema(0), (), 2)
+    for t, raw in enumerate(codes, start=1):
+        tell(policy, state, t, t % 2, float(topic[t - 1] == t % 2), raw)
+    count = np.zeros(context.BUCKETS + 1)
+    for raw in codes:
+        count[raw.astype(int)] += 1.0
+    rarity = np.log((1.0 + len(codes)) / (1.0 + count))
+    matrix = np.zeros((len(codes), context.BUCKETS + 1))
+    for row, raw in enumerate(codes.astype(int)):
+        matrix[row, raw[raw > 0]] = rarity[raw[raw > 0]]
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    z = np.array([policy.features(state, raw) for raw in codes])
+    np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=1e-5)
+    assert np.mean(np.sum(z * z, axis=1)) == pytest.approx(context.WORTH**2, rel=1e-4)
+    meanings = state["context_meanings"][:, : context.WORDS].astype(float)
+    np.testing.assert_allclose(z, (matrix - matrix.mean(axis=0)) @ meanings, atol=1e-5)
+    values, axes = np.linalg.svd(matrix - matrix.mean(axis=0), full_matrices=False)[1:]
+    scale = np.linalg.norm(meanings[:, 0])
+    np.testing.assert_allclose(meanings.T @ meanings, scale**2 * np.eye(context.WORDS), atol=1e-3 * scale**2)
+    # topics are what documents have in common: four of them are three axes, and these are among those found
+    found = np.linalg.norm(meanings.T @ axes[:3].T, axis=0) / scale
+    assert values[2] > 1.5 * values[3]
+    np.testing.assert_allclose(found, 1.0, atol=1e-3)
+
+
+def test_components_that_covary_with_the_rewards_come_first():
+    """The loudest axis comes last where rewards do not depend on it; none is dropped while there is room."""
+    rng = generator("covary")
+    x, agent = rng.normal(size=(200, 3)) * [3.0, 1.0, 2.0], rng.integers(2, size=200)
+    reward = 0.5 + 0.2 * x[:, 1] * (1.0 - 2.0 * agent)
+    told = projection.surprises(agent, reward, 2)
+    axes, middle = projection.components(x, np.eye(3), told, used=3)
+    points = (x - middle) @ axes
+    assert np.argmax(np.abs(axes[:, 0])) == 1
+    gram = points.T @ points
+    np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-8)
+    covariance = np.sum((told.T @ points) ** 2, axis=0)
+    assert np.all(np.diff(covariance) <= 0.0)
+    one, _ = projection.components(x, np.eye(3), told, used=1)
+    assert np.mean(((x - middle) @ one[:, 0]) ** 2) == pytest.approx(1.0)
+
+
+def test_a_late_reward_is_learned_under_the_projection_of_its_arrival():
+    """Also where the projection was fitted again in between; its row keeps the round of its decision."""
     policy, x = WithContext(Auto(), numbers=3), rows(33)
     state = learn(policy, x[:31])
-    waited = np.array([0.7, -20.0, 0.02])
+    waited, before = np.array([0.7, -20.0, 0.02]), int(state["context_fits"])
     then = policy.features(state, waited)
     tell(policy, state, 33, 1, 0.3, x[32])
-    assert state["context_fits"] == 2 and not np.allclose(policy.features(state, waited), then)
+    now = policy.features(state, waited)
+    assert state["context_fits"] == before + 1 and not np.allclose(now, then)
+    alone = {name: array.copy() for name, array in state.items() if not name.startswith("context_")}
     tell(policy, state, 32, 0, 1.0, waited)
+    told = pipeline.Draw(np.array(0), np.full(2, 0.5), None, Situation(32, np.zeros(2), context=now))
+    pipeline.apply(Auto(), alone, pipeline.bandit_feedback(told, np.array(1.0)))
+    for name, array in alone.items():
+        np.testing.assert_array_equal(state[name], array, err_msg=name)
     slot = 32
-    np.testing.assert_allclose(state["near_x"][slot], policy.features(state, waited), atol=1e-6)
     np.testing.assert_allclose(state["context_rows"][slot], waited, rtol=1e-6)
     assert (state["context_round"][slot], state["context_reward"][slot], state["context_owner"][slot]) == (
         32,
@@ -192,20 +272,9 @@ def test_a_reward_that_was_replaced_counts_at_the_next_fit():
             policy.revise(late, zero, one, position=0.0)
         for state in (late, once):
             tell(policy, state, t, t % 2, 0.5, raw)
-    assert late["context_fits"] == 2
-    for name in ("count", "total", "kind_count", "kind_total", "theta", "difficulty", "near_rest", "context_reward"):
+    assert late["context_fits"] == 4
+    for name in ("count", "total", "theta", "inverse", "slope", "context_reward"):
         np.testing.assert_allclose(late[name], once[name], atol=1e-6, err_msg=name)
-
-
-def test_kinds_are_the_same_for_the_same_input():
-    policy = WithContext(Auto(), numbers=2)
-    x = np.vstack([rows(32, 2) * [0.1, 0.003], rows(32, 2, seed=3) * [0.1, 0.003] + 5.0])
-    state = learn(policy, x[generator("shuffled").permutation(64)])
-    kinds = [int(policy.kind(state, each)) for each in x]
-    assert kinds == [int(policy.kind(state, each)) for each in x.copy()]
-    assert not set(kinds[:32]) & set(kinds[32:]), "two clusters share no kind"
-    batch = {name: np.stack([array, array]) for name, array in state.items()}
-    assert policy.kind(batch, np.stack([x[0], x[-1]])).tolist() == [kinds[0], kinds[-1]]
 
 
 def test_rows_of_agents_that_were_removed_are_left_out():
@@ -220,8 +289,10 @@ def test_rows_of_agents_that_were_removed_are_left_out():
     play(router, 40, 80)
     after = router._state.parts["policy"]
     assert after["context_fits"] == 3 and gone not in after["context_id"]
-    kept = np.isin(after["context_owner"][:64], after["context_id"])
-    assert not kept[:30].all() and after["kind_count"].sum() <= kept.sum() + 20
+    shown = router._engine.policy._kept(after)
+    owner = after["context_owner"][: len(shown.agent)]
+    assert gone in owner and np.array_equal(shown.agent == -1, owner == gone)
+    assert not np.any(shown.agent[shown.order] == -1)
     assert "a" in play(router, 80, 120)
 
 
@@ -284,7 +355,7 @@ def test_other_numbers_start_the_preparation_anew_and_keep_the_means():
     learned = learn(wide, x)
     state = other.adopt(allocate(other.schema(0), (), 2), learned)
     np.testing.assert_array_equal(state["count"], learned["count"])
-    assert state["context_seen"] == state["stored"] == 0 and state["based"] == 0.0 and (state["near_owner"] == -1).all()
+    assert state["context_seen"] == state["context_ready"] == 0 and (state["context_owner"] == -1).all()
     same = wide.adopt(allocate(wide.schema(0), (), 2), learned)
     assert all(np.array_equal(same[name], array) for name, array in learned.items())
 

@@ -110,8 +110,8 @@ def test_complaints_alone_rank_the_agents():
     assert estimates(router)["a"] > estimates(router)["b"] + 0.1
 
 
-def right_at_last(seed, *, default, rounds=600):
-    """The share of the last hundred prompts that went to the agent that suits them."""
+def told_apart(seed, *, default, rounds=600):
+    """The share of the last hundred prompts that went to the agent that suits them, and the gap of the estimates."""
     rng, router, right = generator("kinds", seed), Orchestrator(["poet", "coder"], seed=seed), []
     for number in range(rounds):
         kind = int(rng.integers(2))
@@ -121,16 +121,19 @@ def right_at_last(seed, *, default, rounds=600):
         reward = float(rng.random() < (0.9 if right[-1] else 0.3))
         if rng.random() < 0.25:
             router.observe(decision.id, Outcome.completed(reward, elapsed_s=0.5))
-    return np.mean(right[-100:])
+    seen = [router.derive(Task(text=text.format("river", 1))).terms.estimate for text in KINDS]
+    return np.mean(right[-100:]), (seen[0] @ [1.0, -1.0] + seen[1] @ [-1.0, 1.0]) / 2.0
 
 
 def test_two_kinds_are_told_apart_by_thumbs_on_a_quarter():
-    found = [right_at_last(seed, default=True) for seed in range(4)]
-    assert np.mean(found) > 0.9 and min(found) > 0.75
+    right, gap = np.transpose([told_apart(seed, default=True) for seed in range(4)])
+    assert right.mean() > 0.9 and right.min() > 0.75
+    assert gap.mean() > 0.45, "the truth is .6"
 
 
-def test_control_silence_in_full_hides_the_difference():
-    assert np.mean([right_at_last(seed, default=False) for seed in range(4)]) < 0.8
+def test_control_silence_in_full_hides_most_of_the_difference():
+    _, gap = np.transpose([told_apart(seed, default=False) for seed in range(4)])
+    assert gap.mean() < 0.4
 
 
 def test_a_router_with_a_file_goes_on_and_replays(tmp_path):
@@ -151,7 +154,7 @@ def test_a_router_with_a_file_goes_on_and_replays(tmp_path):
 
 @pytest.mark.parametrize("text", [False, True])
 def test_auto_takes_a_lesson_back(text):
-    """As if it had never been learned, in the members that do not forget by themselves."""
+    """As if it had never been learned, up to the little that is forgotten since."""
     rng = generator("withdrawn")
     router, other = (Orchestrator(["a", "b"], seed=1) for _ in range(2))
     for number in range(40):
@@ -168,9 +171,8 @@ def test_auto_takes_a_lesson_back(text):
         given = outcome_learning.feedback(engine, router._roster, decision, reward=np.array(1.0))
         engine.policy.withdraw(state.parts["policy"], given)
     mine, theirs = router._state.parts["policy"], other._state.parts["policy"]
-    names = ["count", "total", *(["kind_count", "kind_total", "theta", "inverse"] if text else [])]
-    for name in names:
-        assert np.allclose(mine[name], theirs[name], atol=0.02 if name == "theta" else 1e-3), name
+    for name in ("count", "total", "theta", "inverse"):
+        assert np.allclose(mine[name], theirs[name], atol=0.02), name
 
 
 def test_what_silence_taught_is_taken_back_when_reports_come():

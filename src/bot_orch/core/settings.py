@@ -202,7 +202,8 @@ class Settings:
 def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
     """The settings, completed by the features of the first task, and by the encoder once a text arrives."""
     if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
-        settings = announced(settings) if not task.encoded else replace(settings, text=TextFeatures.parse(task.encoded))
+        found = TextFeatures.parse(task.encoded) if task.encoded else None
+        settings = replace(settings, text=found) if found else announced(settings, task.text or "")
     own = len(task.features) - (settings.text.width if settings.text is not None and task.encoded else 0)
     if settings.n_features is not None or not own:
         return settings
@@ -212,11 +213,11 @@ def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
     return replace(settings, n_features=own)
 
 
-def announced(settings: Settings) -> Settings:
-    """The settings with the encoder in use, before any text arrives."""
+def announced(settings: Settings, text: str = "") -> Settings:
+    """The settings with the encoder in use, before any text arrives or at the first one."""
     if settings.encoder is None or settings.text is not None:
         return settings
-    return replace(settings, text=features_of(settings.encoder))
+    return replace(settings, text=features_of(settings.encoder, text))
 
 
 def carried_over(settings: Settings, old: Settings) -> Settings:

@@ -23,11 +23,8 @@ from bot_orch.types import TERMS, Agent, Decision, Multiplier, Outcome, RandomKe
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 FORMAT = "bot-orch-state"
-#: Arrays of a policy with a row per outcome, by the prefix of their owners and rounds.
-_KEPT_ROWS = {
-    "near": ("near_x", "near_square", "near_rest", "near_round"),
-    "context": ("context_rows", "context_codes", "context_reward", "context_round"),
-}
+#: Arrays of a policy with a row per outcome, besides the owners of the rows.
+_KEPT_ROWS = ("context_rows", "context_codes", "context_claims", "context_reward", "context_round")
 VERSION = 1
 
 
@@ -134,13 +131,12 @@ class State:
                 entries.pop(name, None)
         rounds = list(decisions.values())
         arrays = self.parts["policy"]
-        for kept, names in _KEPT_ROWS.items():
-            if f"{kept}_owner" in arrays:
-                gone = np.isin(arrays[f"{kept}_round"], rounds)
-                arrays[f"{kept}_owner"][gone] = -1
-                for name in names:
-                    if name in arrays:
-                        arrays[name][gone] = 0
+        if "context_owner" in arrays:
+            gone = np.isin(arrays["context_round"], rounds)
+            arrays["context_owner"][gone] = -1
+            for name in _KEPT_ROWS:
+                if name in arrays:
+                    arrays[name][gone] = 0
 
     def copied(self) -> State:
         """A copy that later events do not change. Decisions and silences are frozen, so only arrays are copied."""

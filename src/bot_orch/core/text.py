@@ -1,7 +1,8 @@
 """Text as context: a task's text is encoded once and appended to its features.
 
-The numbers are kept with the decision, under the encoder's version and their number. From there on they are used as
-they are: learning, replay and evaluation need neither the text nor the encoder. Codes of words are whole numbers.
+The numbers are rounded to single precision and kept with the decision, under the encoder's version and their number.
+From there on they are used as they are: learning, replay and evaluation need neither the text nor the encoder. Codes of
+words are whole numbers.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ class TextFeatures:
         return cls(version, int(width))
 
 
-def features_of(encoder: Encoder | str) -> TextFeatures:
-    """What an encoder gives for every text."""
+def features_of(encoder: Encoder | str, text: str) -> TextFeatures:
+    """What an encoder gives for every text, as for this one."""
     found = find_encoder(encoder)
-    return TextFeatures(encoder_version(found), len(_numbers(found, "")))
+    return TextFeatures(encoder_version(found), len(_numbers(found, text)))
 
 
 def encode(task: Task, settings: Settings) -> Task:
@@ -118,9 +119,9 @@ def _checked(encoder: Encoder | str, text: str, wanted: TextFeatures) -> tuple[f
 
 
 def _numbers(encoder: Encoder, text: str) -> tuple[float, ...]:
-    """The encoder's output; numbers of one's own encoder are checked."""
+    """The encoder's output in single precision, as stored in the log."""
     try:
-        values = np.asarray(encoder(text), dtype=float)
+        values = np.asarray(encoder(text), dtype=np.float32)
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidInputError):
             raise

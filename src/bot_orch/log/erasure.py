@@ -37,16 +37,18 @@ _WRITTEN = {"queue.opened": ("text",), "queue.answered": ("text", "reason")}
 _SESSION = "session.decision"
 _SAID = frozenset({"id", "reasons"})  # of notes about answers: the id that the provider gave, messages of checks
 _HELD = {
-    "near_x": "rows of features, of decisions that were not erased",
     "context_codes": "rows of hashed words, of decisions that were not erased",
     "context_rows": "rows of features, of decisions that were not erased",
+    "context_claims": "rows of what agents stated, of decisions that were not erased",
     "context_documents": "number of texts by hashed word, erased ones included",
     "context_rarity": "rarity of hashed words, erased texts included",
     "context_meanings": "a projection of hashed words, fitted to all texts",
-    "context_centers": "centers of kinds of tasks, fitted to all features",
-    "centers": "centers of kinds of tasks, fitted to all features",
+    "context_middle": "the mean of that projection",
+    "context_frame": "medians, means and scales of features, fitted to all",
+    "context_axes": "a projection of features, fitted to all",
+    "context_origin": "the mean of that projection",
     "theta": "regression weights per agent",
-    "inverse": "second moments of features per agent",
+    "inverse": "covariances of these weights",
 }
 
 

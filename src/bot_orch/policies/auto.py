@@ -217,7 +217,7 @@ class Auto(PerRouter):
         """Replace a past reward of one agent, with the weight that is left of it."""
         agent = int(new.agent)
         change = float(new.reward[agent] - old.reward[agent])
-        later = EVERY * (float(state["count"][agent]) // EVERY - position // EVERY)
+        later = EVERY * (float(state["count"][agent]) // EVERY - (position - 1.0) // EVERY)
         z, _, _ = _own(state, new, agent)
         state["total"][agent] += change
         state["theta"][agent] += state["inverse"][agent] @ z * change * (KEPT**later if self.forgetting else 1.0)

@@ -1,4 +1,4 @@
-"""The members of auto: forgetting after a change, claims, late rewards."""
+"""What auto makes of its inputs: claims, features that say nothing or in odd units, slopes that change."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from bot_orch.rng import generator
 
 def play(policy, means, *, contexts=None, claims=None, seeds=6):
     """Mean rewards (T, M) or (T, seeds, M); returns what was earned in expectation, (T, seeds)."""
-    rng, rounds, m = generator("members"), len(means), means.shape[-1]
+    rng, rounds, m = generator("inputs"), len(means), means.shape[-1]
     policy = with_context(policy, numbers=0 if contexts is None else contexts.shape[-1], words=0)
     state = allocate(policy.schema(0), (seeds,), m)
     earned = np.zeros((rounds, seeds))
@@ -30,15 +30,14 @@ def play(policy, means, *, contexts=None, claims=None, seeds=6):
 
 def test_after_a_change_it_forgets_and_without_forgetting_it_does_not():
     rng = generator("change")
-    x, slopes = rng.normal(size=(4000, 6, 5)), 0.2 * rng.normal(size=(5, 3))
+    x, slopes = rng.normal(size=(2500, 3, 5)), 0.2 * rng.normal(size=(5, 3))
     means = np.clip(0.5 + np.einsum("tsd,dm->tsm", x, slopes), 0.0, 1.0)
-    means[2500:] = np.clip(0.5 + np.einsum("tsd,dm->tsm", x[2500:], np.roll(slopes, 1, axis=1)), 0.0, 1.0)
+    means[1500:] = np.clip(0.5 + np.einsum("tsd,dm->tsm", x[1500:], np.roll(slopes, 1, axis=1)), 0.0, 1.0)
     late = {
-        each: (means[3300:].max(axis=-1) - play(Auto(forgetting=each), means, contexts=x)[3300:]).mean()
+        each: (means[2000:].max(axis=-1) - play(Auto(forgetting=each), means, contexts=x, seeds=3)[2000:]).mean()
         for each in (True, False)
     }
-    assert late[True] < 0.02
-    assert late[False] > 2.0 * late[True]
+    assert late[True] < 0.2 and late[True] < 0.6 * late[False]
 
 
 def claiming(rounds=500):
@@ -57,7 +56,7 @@ def test_claims_are_used_from_the_first_task_on():
 
 
 def test_permuted_claims_do_little_harm():
-    means, stated = claiming(1500)
+    means, stated = claiming(1000)
     mixed = stated[generator("permuted").permutation(len(stated))]
     assert play(Auto(), means, claims=mixed).mean() > play(Auto(), means).mean() - 0.02
 
@@ -70,29 +69,8 @@ def test_claims_that_nobody_states_change_nothing():
 
 def test_useless_features_cost_little():
     rng = generator("useless")
-    means, x = np.tile([0.3, 0.5, 0.7, 0.5], (1500, 1)), rng.normal(size=(1500, 6, 10))
+    means, x = np.tile([0.3, 0.5, 0.7, 0.5], (1000, 1)), rng.normal(size=(1000, 6, 10))
     assert play(Auto(), means, contexts=x).mean() > play(Auto(), means).mean() - 0.02
-
-
-def test_a_reward_that_replaces_a_zero_counts_as_if_it_had_come_at_once():
-    rng, policy = generator("revise"), Auto()
-    late, once = (allocate(policy.schema(2), (), 3) for _ in range(2))
-    earlier = None
-    for t in range(1, 121):
-        x, agent, reward = rng.normal(size=2), np.array(rng.integers(3)), rng.random()
-        made = Situation(t, np.zeros(3), context=x, claims=rng.random(3))
-        drawn = pipeline.Draw(agent, np.full(3, 1 / 3), policy.choose(once, made), made)
-        at_once, zero = (pipeline.bandit_feedback(drawn, np.array(each)) for each in (reward, 0.0))
-        policy.update(once, at_once)
-        policy.update(late, zero if t == 60 else at_once)
-        earlier = (zero, at_once) if t == 60 else earlier
-    before = policy.choose(late, made).estimate
-    policy.revise(late, *earlier, position=0.0)
-    for state in (late, once):  # a few lessons, so that residuals are worked off
-        for _ in range(10):
-            policy.update(state, pipeline.bandit_feedback(drawn, np.array(0.5)))
-    after, wanted = policy.choose(late, made).estimate, policy.choose(once, made).estimate
-    assert np.abs(after - wanted).max() < 0.25 * max(np.abs(before - wanted).max(), 0.02)
 
 
 def right_share(transform, rounds=400):
@@ -106,9 +84,9 @@ def right_share(transform, rounds=400):
 
 @pytest.mark.parametrize("outlier", [999.0, 1e6, 1e12])
 def test_one_outlier_does_not_stop_learning(outlier):
-    assert right_share(lambda t, x: np.full_like(x, outlier) if t == 50 else x) > 0.85
+    assert right_share(lambda t, x: np.full_like(x, outlier) if t == 50 else x) > 0.95
 
 
 @pytest.mark.parametrize("offset", [100.0, 2026.0, 19676.0])
 def test_an_offset_of_the_features_does_not_matter(offset):
-    assert right_share(lambda _, x: x + offset) > 0.85
+    assert right_share(lambda _, x: x + offset) > 0.95
