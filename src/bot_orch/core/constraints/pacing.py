@@ -75,11 +75,9 @@ class PacingPlan:
             total = total + each
         return total
 
-    def expected(self, quality: QualityPlan, choice: Choice | None) -> Floats:
-        """Expected rewards for the quality constraint: task-specific if the policy reads features."""
-        if choice is None or not self.contextual:
-            return quality.means
-        return quality.values(choice.estimate - self.typical, self.trust)
+    def beyond(self, choice: Choice) -> Floats | None:
+        """What the policy expects of the task beyond its usual estimates; None if it reads no features."""
+        return choice.estimate - self.typical if self.contextual else None
 
     def values(self, estimate: Floats) -> Floats:
         """Estimates, shrunk towards the agents' means by the guard's trust, ``batch + (M,)``."""
@@ -183,7 +181,8 @@ class Pacing:
         quality = None
         if self.frugality is not None:
             dollars = np.zeros(shape) if means.dollars is None else np.broadcast_to(means.dollars, shape)
-            quality = self.frugality.plan(parts["evidence"], dollars, waiting)
+            usual = dollars if means.mean_dollars is None else np.broadcast_to(means.mean_dollars, shape)
+            quality = self.frugality.plan(parts["evidence"], dollars, usual, waiting)
         return PacingPlan(
             penalties,
             steps,
@@ -214,14 +213,19 @@ class Pacing:
         """Update curves, balances and mean estimates after a decision; ``base`` is alignment plus configured cost."""
         guard = parts["guard"]
         guard["tasks"] += 1.0
+        if self.frugality is not None and plan.quality is not None:
+            self.frugality.commit(parts["evidence"], plan.quality, choice.estimate - plan.typical, guard["tasks"])
         rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
         guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
         if not self.limits:
             return
         score = plan.values(choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)) - base
         if plan.quality is not None:
-            found = plan.quality.select(plan.expected(plan.quality, choice), base + plan.penalty, plan.eligible)
-            score = score - found.multiplier[..., None] * plan.quality.dollars
+            penalty = base + plan.penalty
+            _, per_usd = plan.quality.decide(
+                plan.beyond(choice), plan.trust, penalty=penalty, eligible=plan.eligible, floor=plan.floor
+            )
+            score = score - per_usd[..., None] * plan.quality.dollars
         if eligible is not None:
             score = np.where(eligible, score, -np.inf)
         for index, name in enumerate(self.parts):
@@ -251,8 +255,9 @@ class Pacing:
         """
         guard = parts["guard"]
         if self.frugality is not None:
-            earlier = None if before is None else before.reward
-            self.frugality.see(parts["evidence"], agent, usage.reward, before=earlier)
+            usual = self._usual(guard, agent, estimate)
+            earlier = None if before is None else before.reward - usual
+            self.frugality.see(parts["evidence"], agent, usage.reward - usual, before=earlier)
         for index, (name, constraint) in enumerate(zip(self.parts, self.limits, strict=True)):
             state = parts[name]
             if isinstance(constraint, Budget) and means.dollars is not None:
@@ -268,6 +273,13 @@ class Pacing:
                     lates.see(state, agent, late if known is None else np.where(np.isfinite(known), np.nan, late))
         if estimate is not None:
             self._judge(guard, agent, usage.reward, estimate=estimate)
+
+    def _usual(self, guard: Arrays, agent: Ints, estimate: Floats | None) -> Floats:
+        """What the estimate of the task lies above the agent's usual one: tasks that it is chosen for are no sample."""
+        if estimate is None or not self.contextual:
+            return np.zeros(np.shape(agent))
+        trust = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
+        return np.asarray(trust * (estimate - chosen_entries(guard["estimate"], agent)))
 
     def see_late(self, parts: Parts, agent: Ints, late: Sequence[Floats]) -> None:
         """Learn whether answers were late (1) or in time (0) before their outcomes are known; nothing is charged."""
@@ -370,11 +382,19 @@ def paced(
         trust = plan.trust[..., None]
         p = trust * p + (1.0 - trust) * argmax_ties(plan.typical - situation.penalty, situation.eligible)
     if plan.quality is not None:
-        value = plan.expected(plan.quality, choice if policy.predicts else None)
-        found = plan.quality.select(value, situation.penalty, situation.eligible)
-        p = plan.quality.explored(found, value - situation.penalty, eligible=situation.eligible, instead=p)
-        per_usd = found.multiplier
-        floor = plan.quality.floor(found, floor, _FLOOR_USAGE) if isinstance(floor, np.ndarray) else floor
+        beyond = plan.beyond(choice) if policy.predicts else None
+        eligible = situation.eligible
+        mixed, per_usd = plan.quality.decide(
+            beyond, plan.trust, penalty=situation.penalty, eligible=eligible, floor=floor
+        )
+        same = plan.quality.same_price(eligible)
+        if not same.any():
+            p, agent = mixed_draw(mixed, u)
+            return Draw(agent, p, choice, situation), per_usd
+        if isinstance(floor, np.ndarray):
+            p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
+        p, agent = mixed_draw(np.where(same, p, mixed), u)
+        return Draw(agent, p, choice, situation), per_usd
     if isinstance(floor, np.ndarray):
         p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
     p, agent = mixed_draw(p, u)
