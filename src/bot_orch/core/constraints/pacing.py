@@ -75,10 +75,6 @@ class PacingPlan:
             total = total + each
         return total
 
-    def beyond(self, choice: Choice) -> Floats | None:
-        """What the policy expects of the task beyond its usual estimates; None if it reads no features."""
-        return choice.estimate - self.typical if self.contextual else None
-
     def values(self, estimate: Floats) -> Floats:
         """Estimates, shrunk towards the agents' means by the guard's trust, ``batch + (M,)``."""
         trust = self.trust[..., None]
@@ -172,7 +168,7 @@ class Pacing:
         penalties = tuple(step.multiplier[..., None] * each.direction for step, each in zip(steps, usage, strict=True))
         trust = np.ones(shape[:-1])
         if self.contextual:
-            slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
+            slope = _trust(guard)
             binds = np.full(shape[:-1], self.frugality is not None)
             trust = np.where(np.logical_or.reduce([binds, *(step.multiplier > 0.0 for step in steps)]), slope, trust)
         mask = self._affordable(usage, steps, eligible, shape=shape)
@@ -214,7 +210,7 @@ class Pacing:
         guard = parts["guard"]
         guard["tasks"] += 1.0
         if self.frugality is not None and plan.quality is not None:
-            self.frugality.commit(parts["evidence"], plan.quality, choice.estimate - plan.typical, guard["tasks"])
+            self.frugality.commit(parts["evidence"], plan.quality, choice.estimate, guard["tasks"])
         rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
         guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
         if not self.limits:
@@ -223,7 +219,7 @@ class Pacing:
         if plan.quality is not None:
             penalty = base + plan.penalty
             _, per_usd = plan.quality.decide(
-                plan.beyond(choice), plan.trust, penalty=penalty, eligible=plan.eligible, floor=plan.floor
+                plan.quality.beyond(choice.estimate), plan.trust, penalty=penalty, eligible=plan.eligible, floor=plan.floor
             )
             score = score - per_usd[..., None] * plan.quality.dollars
         if eligible is not None:
@@ -255,7 +251,7 @@ class Pacing:
         """
         guard = parts["guard"]
         if self.frugality is not None:
-            usual = self._usual(guard, agent, estimate)
+            usual = self._usual(parts, agent, estimate)
             earlier = None if before is None else before.reward - usual
             self.frugality.see(parts["evidence"], agent, usage.reward - usual, before=earlier)
         for index, (name, constraint) in enumerate(zip(self.parts, self.limits, strict=True)):
@@ -274,12 +270,12 @@ class Pacing:
         if estimate is not None:
             self._judge(guard, agent, usage.reward, estimate=estimate)
 
-    def _usual(self, guard: Arrays, agent: Ints, estimate: Floats | None) -> Floats:
+    def _usual(self, parts: Parts, agent: Ints, estimate: Floats | None) -> Floats:
         """What the estimate of the task lies above the agent's usual one: tasks that it is chosen for are no sample."""
         if estimate is None or not self.contextual:
             return np.zeros(np.shape(agent))
-        trust = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
-        return np.asarray(trust * (estimate - chosen_entries(guard["estimate"], agent)))
+        trust = _trust(parts["guard"])
+        return np.asarray(trust * (estimate - chosen_entries(parts["evidence"]["typical"], agent)))
 
     def see_late(self, parts: Parts, agent: Ints, late: Sequence[Floats]) -> None:
         """Learn whether answers were late (1) or in time (0) before their outcomes are known; nothing is charged."""
@@ -382,7 +378,7 @@ def paced(
         trust = plan.trust[..., None]
         p = trust * p + (1.0 - trust) * argmax_ties(plan.typical - situation.penalty, situation.eligible)
     if plan.quality is not None:
-        beyond = plan.beyond(choice) if policy.predicts else None
+        beyond = plan.quality.beyond(choice.estimate) if policy.predicts else None
         eligible = situation.eligible
         mixed, per_usd = plan.quality.decide(
             beyond, plan.trust, penalty=situation.penalty, eligible=eligible, floor=floor
@@ -399,6 +395,11 @@ def paced(
         p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
     p, agent = mixed_draw(p, u)
     return Draw(agent, p, choice, situation), per_usd
+
+
+def _trust(guard: Arrays) -> Floats:
+    """How far estimates are trusted, from the slope of rewards on them."""
+    return np.asarray(np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST)
 
 
 def _multiplier(constraint: Constraint) -> Multiplier:

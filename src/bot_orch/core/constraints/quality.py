@@ -9,7 +9,7 @@ cheapest one whose surplus over every agent is at least ``z * s``, where
 Where evidence measures the allowance well (s is small beside it), the mix has to prove that it keeps the floor; where
 it cannot tell (s is larger), the dearer agent has to prove that it is needed. So an agent for which evidence is missing
 is itself part of the mix, unless it cannot be compared at a sensible price. Then the *study* pays for evidence: a dearer
-agent j whose surplus is not decided is asked until it has ``13 * (noise_j * t)**(2/3) * stake / dollars_j`` outcomes.
+agent j whose surplus is not decided is asked until it has ``7 * (t * noise_j * stake / dollars_j)**(2/3)`` outcomes.
 
 Where tasks have features or texts, what the policy expects of a task beyond its usual estimates is added to the means.
 The mix then assigns recent tasks by one price of reward, and the floor counts over all of them.
@@ -30,13 +30,14 @@ from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 
 PROOF, DOUBT = 2.0, -1.5  # standard errors that a mix has to show, and those of the benefit of the doubt
 RESOLVED = 0.5  # standard error over the allowance at which nobody has to prove anything
-STUDY, DECIDED = 13.0, 3.0  # scale of the study, and standard errors beyond which none is needed
+STUDY, DECIDED = 7.0, 3.0  # scale of the study, and standard errors beyond which none is needed
 MOST, STAKES = 0.3, 0.5  # largest share of study, and its dollars over the stake
 TRIAL, TRIALS, RATIO = 40.0, 240.0, 60.0  # outcomes of a trial per agent, of all, price over the least that shortens it
 RECENT = 64  # tasks over which the floor counts where tasks differ
 _MEMORY = 2000.0  # outcomes of an agent that is asked all the time that count; a random walk of mean rewards
 _NOISE, _NOISE_OUTCOMES = 0.2, 5.0  # variance of a reward before outcomes, and its weight
 _ADJUSTED = 2.0  # variance of a mean where what the policy expected of its tasks was taken out, over one without
+_TYPICAL = 1.0 / 30.0  # rate of the usual estimates, which move while a policy learns
 _FLOOR_USAGE = 0.1  # dollars of the floor's exploration over the stake
 _FREE = 100.0  # mean price over what is at stake where the mix is free
 _LEAST = 1e-300
@@ -130,6 +131,11 @@ class QualityPlan:
     dollars: Floats
     usual: Floats
     recent: tuple[Floats, Floats] | None
+    typical: Floats | None = None
+
+    def beyond(self, estimate: Floats) -> Floats | None:
+        """What the policy expects of the task beyond its usual estimates; None where tasks do not differ."""
+        return None if self.typical is None else estimate - self.typical
 
     def decide(
         self, beyond: Floats | None, trust: Floats, *, penalty: Floats, eligible: Bools | None, floor: Floats | float
@@ -206,22 +212,24 @@ class Frugality:
         found = {name: Field() for name in ("outcomes", "total", "square", "tried")}
         if not self.contextual:
             return found
-        return found | {"beyond": Field(shape=(RECENT,)), "relative": Field(shape=(RECENT,), fill=1.0)}
+        return found | {"typical": Field(), "beyond": Field(shape=(RECENT,)), "relative": Field(shape=(RECENT,), fill=1.0)}
 
     def plan(self, state: Arrays, dollars: Floats, usual: Floats, waiting: Floats) -> QualityPlan:
         """Evidence before a decision; ``waiting`` are pending decisions per agent."""
         means, variance = self._posterior(state)
         recent = (state["beyond"].copy(), state["relative"].copy()) if self.contextual else None
         count, tried = state["outcomes"].copy(), state["tried"] + waiting
-        return QualityPlan(self.within, means, variance, count, tried, dollars, usual, recent)
+        typical = state["typical"].copy() if self.contextual else None
+        return QualityPlan(self.within, means, variance, count, tried, dollars, usual, recent, typical)
 
-    def commit(self, state: Arrays, plan: QualityPlan, beyond: Floats, tasks: Floats) -> None:
+    def commit(self, state: Arrays, plan: QualityPlan, estimate: Floats, tasks: Floats) -> None:
         """Keep what the policy expected of the task, and its dollars relative to usual ones."""
         if not self.contextual:
             return
+        state["typical"] += np.maximum(_TYPICAL, 1.0 / tasks)[..., None] * (estimate - state["typical"])
         slot = (np.asarray(tasks, dtype=int) % RECENT)[..., None, None]
         for name, value in (
-            ("beyond", beyond),
+            ("beyond", estimate - state["typical"]),
             ("relative", np.where(plan.usual > 0.0, plan.dollars / np.maximum(plan.usual, _LEAST), 1.0)),
         ):
             column = np.broadcast_to(slot, (*value.shape, 1))
@@ -353,13 +361,14 @@ def study(given: Evidence, mix: Mix, dollars: Sequence[float], *, stake: float) 
 
     Only agents that may still break the floor are, or ones that may turn out not to be needed.
     """
-    effort = STUDY * stake * sum(given.outcomes) ** (2.0 / 3.0)
+    rounds = sum(given.outcomes)
     sides = given.against(mix.shares(), mix.value)
     chosen, most = 0, 0.0
     for j, (surplus, sd) in zip(given.able, sides, strict=True):
         if dollars[j] > mix.dollars * (1.0 + 1e-9) and abs(surplus) < DECIDED * sd:
             n = max(given.outcomes[j], 1.0)
-            lacking = effort * (given.variance[j] * n) ** (1.0 / 3.0) / (dollars[j] * n) - 1.0
+            noise = sqrt(given.variance[j] * n)
+            lacking = STUDY * (noise * rounds * stake / dollars[j]) ** (2.0 / 3.0) / n - 1.0
             if lacking > most:
                 chosen, most = j, lacking
     if not most:
