@@ -35,7 +35,7 @@ def test_of_equal_agents_the_cheapest_gets_the_tasks(policy):
 def test_the_middle_agent_is_good_enough(policy):
     """Always asking the middle one costs $40 and is within 2 % of the dear one; it was $212."""
     usd, quality = lived((0.70, 0.80, 0.81), policy=policy)
-    assert usd.mean() < 64.0
+    assert usd.mean() < 75.0
     assert quality.mean() > 0.78
 
 

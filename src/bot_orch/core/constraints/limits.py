@@ -203,7 +203,7 @@ class FirstToken(Deadline):
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Least dollars such that the mean reward is, in expectation, within ``within`` of the best agent's.
+    """Least dollars such that the mean reward is within ``within`` of the best agent's, once evidence can tell.
 
     Where tasks have features or texts: the cheapest agent that is good enough for the task.
 

@@ -219,7 +219,11 @@ class Pacing:
         if plan.quality is not None:
             penalty = base + plan.penalty
             _, per_usd = plan.quality.decide(
-                plan.quality.beyond(choice.estimate), plan.trust, penalty=penalty, eligible=plan.eligible, floor=plan.floor
+                plan.quality.beyond(choice.estimate),
+                plan.trust,
+                penalty=penalty,
+                eligible=plan.eligible,
+                floor=plan.floor,
             )
             score = score - per_usd[..., None] * plan.quality.dollars
         if eligible is not None:

@@ -1,15 +1,16 @@
 """Least dollars at almost the best quality: the cheapest mix of agents that keeps the floor, as far as evidence shows.
 
 The *surplus* of a mix over agent j is its mean reward minus that of j plus the allowance ``within * best mean``. It has
-a posterior mean and a standard error ``s``, from the engine's own sums of outcomes per agent. The mix that serves is the
-cheapest one whose surplus over every agent is at least ``z * s``, where
+a posterior mean and a standard error ``s``, from the engine's own sums of outcomes per agent. The mix that serves is
+the cheapest one whose surplus over every agent is at least ``z * s``, where
 
     z = 2 - 4 * s / allowance,   at least -1.5.
 
 Where evidence measures the allowance well (s is small beside it), the mix has to prove that it keeps the floor; where
-it cannot tell (s is larger), the dearer agent has to prove that it is needed. So an agent for which evidence is missing
-is itself part of the mix, unless it cannot be compared at a sensible price. Then the *study* pays for evidence: a dearer
-agent j whose surplus is not decided is asked until it has ``7 * (t * noise_j * stake / dollars_j)**(2/3)`` outcomes.
+it cannot tell (s is larger), the dearer agent has to prove that it is needed. So an agent for which evidence is
+missing is itself part of the mix, unless it cannot be compared at a sensible price. Then the *study* pays for evidence:
+a dearer agent j whose surplus is not decided is asked until it has ``7 * (t * noise_j * stake / dollars_j)**(2/3)``
+outcomes.
 
 Where tasks have features or texts, what the policy expects of a task beyond its usual estimates is added to the means.
 The mix then assigns recent tasks by one price of reward, and the floor counts over all of them.
@@ -21,8 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -212,7 +212,11 @@ class Frugality:
         found = {name: Field() for name in ("outcomes", "total", "square", "tried")}
         if not self.contextual:
             return found
-        return found | {"typical": Field(), "beyond": Field(shape=(RECENT,)), "relative": Field(shape=(RECENT,), fill=1.0)}
+        return found | {
+            "typical": Field(),
+            "beyond": Field(shape=(RECENT,)),
+            "relative": Field(shape=(RECENT,), fill=1.0),
+        }
 
     def plan(self, state: Arrays, dollars: Floats, usual: Floats, waiting: Floats) -> QualityPlan:
         """Evidence before a decision; ``waiting`` are pending decisions per agent."""
@@ -308,11 +312,8 @@ def assignments(
     paid, earned = usd[tasks, best].mean(axis=-1).tolist(), value[tasks, best].mean(axis=-1).tolist()
     shares = (best[..., None] == np.arange(len(means))).mean(axis=1).tolist()
     now = best[:, -1].tolist()
-    found = [Option(shares[0], earned[0], paid[0], now[0])]
-    for k in range(1, len(prices)):
-        if earned[k] > earned[k - 1] or paid[k] > paid[k - 1]:
-            found.append(Option(shares[k], earned[k], paid[k], now[k]))
-    return found
+    changes = [k for k in range(len(prices)) if not k or earned[k] > earned[k - 1] or paid[k] > paid[k - 1]]
+    return [Option(shares[k], earned[k], paid[k], now[k]) for k in changes]
 
 
 def cheapest(given: Evidence, options: Sequence[Option], fixed: Sequence[float]) -> Mix:
@@ -334,19 +335,16 @@ def cheapest(given: Evidence, options: Sequence[Option], fixed: Sequence[float])
         full = [rest * p + f for p, f in zip(_between(low.shares, high.shares, part), fixed, strict=True)]
         return given.margin(full, rest * ((1.0 - part) * low.value + part * high.value) + known)
 
-    steps = [*pairwise(options), (options[-1], options[-1])]
-    nearest, least = steps[0], -inf
-    for number, (low, high) in enumerate(steps):
-        found = margin(low, low, 0.0)
-        if found >= 0.0:
-            break
-        if found > least:
-            nearest, least = (low, high), found
-    else:
-        return Mix(nearest[0], nearest[0], 0.0, _rise(*nearest))
-    if not number:
-        return Mix(low, low, 0.0, _rise(low, high))
-    below, part, before = options[number - 1], 0.0, margin(options[number - 1], options[number - 1], 0.0)
+    margins = [margin(each, each, 0.0) for each in options[:1]]
+    while margins[-1] < 0.0 and len(margins) < len(options):
+        margins.append(margin(options[len(margins)], options[len(margins)], 0.0))
+    number = len(margins) - 1
+    if margins[-1] < 0.0:
+        number = margins.index(max(margins))
+    low = options[number]
+    if not number or margins[number] < 0.0:
+        return Mix(low, low, 0.0, _rise(low, options[min(number + 1, len(options) - 1)]))
+    below, part, before = options[number - 1], 0.0, margins[number - 1]
     for k in range(1, _PARTS + 1):
         now = margin(below, low, k / _PARTS)
         if now >= 0.0:
