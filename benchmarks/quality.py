@@ -4,10 +4,10 @@
 
 Rewards are 0 or 1. Counted is the expected reward (the known mean) of the chosen agents in the second half of the
 rounds, exploration of the floor included; the floor is (1 - within) times the mean reward of the best agent. Dollars
-are those of a round over those of the cheapest single agent that keeps the floor, in the second half and in all rounds, as
-means of a cell. The rows *equal* and *middle* are three agents at .001, .01 and .1 dollars with mean rewards of .80,
-.80, .79 and .70, .80, .81 under ``Quality(0.02)``: dollars and expected reward of all rounds. `--only` takes cells whose
-name contains one of the words.
+are those of a round over those of the cheapest single agent that keeps the floor, in the second half and in all rounds,
+as means of a cell. The rows *equal* and *middle* are three agents at .001, .01 and .1 dollars with mean rewards of .80,
+.80, .79 and .70, .80, .81 under ``Quality(0.02)``: dollars and expected reward of all rounds. `--only` takes cells
+whose name contains one of the words.
 """
 
 from __future__ import annotations

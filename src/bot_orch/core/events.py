@@ -63,14 +63,16 @@ class TaskRecord(NamedTuple):
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, float] | None = None
+    time_s: float | None = None
 
     def task(self, features: tuple[float, ...] | None = None) -> Task:
         """Convert to a task for the orchestrator, with its own or the given features."""
         reference, seen = None if self.reference is None else measure_of(self.reference), features or self.features
         if self.profiles is None and self.claims is None:
-            return Task(self.id, self.kind, None, seen, reference)
+            return Task(self.id, self.kind, None, seen, reference, time_s=self.time_s)
         profiles = {name: measure_of(measure) for name, measure in (self.profiles or {}).items()}
-        return Task(self.id, self.kind, None, seen, reference, profiles, claims=self.claims or {})
+        claims = self.claims or {}
+        return Task(self.id, self.kind, None, seen, reference, profiles, claims=claims, time_s=self.time_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,7 @@ class FeedbackGiven:
     agent: str = ""
     rate: float = 1.0
     default: bool = False
+    reset_s: float | None = None
 
     @classmethod
     def of(
@@ -276,12 +279,14 @@ class FeedbackGiven:
         """The report of an outcome."""
         output = None if outcome.output is None else outcome.output.to_dict()
         known = (outcome.reward, outcome.elapsed_s, bool(outcome.event), outcome.reason, output, outcome.cost_usd)
-        return cls(id_, decision_id, effect, *known, audit=audit, judge=judge, agent=agent, default=default)
+        by = (audit, judge, agent, 1.0, default)
+        return cls(id_, decision_id, effect, *known, *by, reset_s=outcome.reset_s)
 
     def outcome(self) -> Outcome:
         """Convert to an outcome for the orchestrator."""
         output = None if self.output is None else measure_of(self.output)
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd)
+        known = (self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd, self.reset_s)
+        return Outcome(*known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +427,7 @@ def record_task(task: Task) -> TaskRecord:
     reference = None if task.reference is None else task.reference.to_dict()
     profiles = {name: measure.to_dict() for name, measure in task.profiles.items()} or None
     features = cast("tuple[float, ...]", task.features)  # a decision was made with a vector
-    return TaskRecord(task.id, task.kind, features, reference, profiles, dict(task.claims) or None)
+    return TaskRecord(task.id, task.kind, features, reference, profiles, dict(task.claims) or None, task.time_s)
 
 
 def record_decision(

@@ -88,6 +88,7 @@ class OutcomeReport(RequestBody, frozen=True, kw_only=True):
     id: Key | None = None
     reward: Share | None = None
     elapsed_s: Seconds | None = None
+    reset_s: Seconds | None = None
     completed: bool = True
     reason: Key | None = None
     output: dict[str, Any] | None = None
