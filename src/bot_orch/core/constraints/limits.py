@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
+from math import inf
 from typing import Any, ClassVar
 
 from bot_orch.checks import check_count, check_number, is_number
@@ -177,7 +178,7 @@ class Quota:
         if not isinstance(self.agent, str) or not self.agent:
             raise InvalidInputError("quota.agent", f"is {self.agent!r}", "pass the name of an agent")
         check_count("quota.requests", self.requests, "pass a number of tasks, 1 or more", low=1)
-        if not self.seconds > 0.0:
+        if not 0.0 < self.seconds < inf:
             raise InvalidInputError("quota.every", f"is {self.every!r}", _EVERY)
 
     @property
@@ -186,7 +187,7 @@ class Quota:
         number, unit = (self.every[:-1], self.every[-1:]) if isinstance(self.every, str) else (self.every, "s")
         try:
             return float(number) * _UNITS[unit]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise InvalidInputError("quota.every", f"is {self.every!r}", _EVERY) from None
 
     @property

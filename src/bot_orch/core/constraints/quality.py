@@ -7,7 +7,8 @@ the cheapest one whose surplus over every agent is at least ``z * s``, where
     z = 2 - 4 * s / allowance,   at least -1.5.
 
 Where evidence measures the allowance well (s is small beside it), the mix has to prove that it keeps the floor; where
-it cannot tell (s is larger), the dearer agent has to prove that it is needed. So an agent for which evidence is
+it cannot tell (s is larger), the dearer agent has to prove that it is needed: z is negative only while the next dearer
+option has not shown that it earns more. So an agent for which evidence is
 missing is itself part of the mix, unless it cannot be compared at a sensible price. Then the *study* pays for evidence:
 a dearer agent j whose surplus is not decided is asked until it has ``7 * (t * noise_j * stake / dollars_j)**(2/3)``
 outcomes.
@@ -81,13 +82,18 @@ class Evidence:
             found.append((value - self.means[j] + allowance, sqrt(max(spread, 1e-18))))
         return found
 
-    def margin(self, full: Sequence[float], value: float) -> float:
+    def margin(self, full: Sequence[float], value: float, *, least: float = DOUBT) -> float:
         """By how much these shares exceed what they have to show; negative if they do not."""
         allowance = self.allowance
         return min(
-            surplus - max(PROOF * (1.0 - sd / (RESOLVED * allowance)), DOUBT) * sd
+            surplus - max(PROOF * (1.0 - sd / (RESOLVED * allowance)), least) * sd
             for surplus, sd in self.against(full, value)
         )
+
+    def proved(self, low: Option, high: Option) -> bool:
+        """Whether the dearer of two options has shown that it earns more."""
+        shift = zip(low.shares, high.shares, self.variance, strict=True)
+        return high.value - low.value > PROOF * sqrt(sum((q - p) ** 2 * v for p, q, v in shift))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,22 +337,24 @@ def cheapest(given: Evidence, options: Sequence[Option], fixed: Sequence[float])
     rest = 1.0 - sum(fixed)
     known = sum(share * mean for share, mean in zip(fixed, given.means, strict=True))
 
-    def margin(low: Option, high: Option, part: float) -> float:
+    def margin(number: int, part: float = 0.0) -> float:
+        low, high = options[number], options[min(number + 1, len(options) - 1)]
         full = [rest * p + f for p, f in zip(_between(low.shares, high.shares, part), fixed, strict=True)]
-        return given.margin(full, rest * ((1.0 - part) * low.value + part * high.value) + known)
+        value = rest * ((1.0 - part) * low.value + part * high.value) + known
+        return given.margin(full, value, least=0.0 if given.proved(low, high) else DOUBT)
 
-    margins = [margin(each, each, 0.0) for each in options[:1]]
+    margins = [margin(0)]
     while margins[-1] < 0.0 and len(margins) < len(options):
-        margins.append(margin(options[len(margins)], options[len(margins)], 0.0))
+        margins.append(margin(len(margins)))
     number = len(margins) - 1
     if margins[-1] < 0.0:
         number = margins.index(max(margins))
     low = options[number]
     if not number or margins[number] < 0.0:
         return Mix(low, low, 0.0, _rise(low, options[min(number + 1, len(options) - 1)]))
-    below, part, before = options[number - 1], 0.0, margins[number - 1]
+    below, part, before = options[number - 1], 1.0, margins[number - 1]
     for k in range(1, _PARTS + 1):
-        now = margin(below, low, k / _PARTS)
+        now = margin(number - 1, k / _PARTS)
         if now >= 0.0:
             part = (k - 1.0 + before / (before - now)) / _PARTS
             break
