@@ -182,6 +182,7 @@ CASES = {
             "reference": None,
             "profiles": {},
             "claims": {},
+            "time_s": 1.0,
             "encoded": "",
         }
     },

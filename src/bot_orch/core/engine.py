@@ -366,7 +366,8 @@ class Engine:
         if self.restarts.wanted:
             self.restarts.pass_round(parts, o.t)
         if self.pacing is not None and choice is not None:
-            plan, base = self._plan(self.pacing, parts, o), alignment + self._cost(parts, o)
+            plan = self._plan(self.pacing, parts, o) if self.pacing.plans_commits else None
+            base = alignment + self._cost(parts, o)
             self.pacing.commit(parts, plan, choice, base=base, agent=agent, eligible=o.eligible, time_s=o.time_s)
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
@@ -548,10 +549,9 @@ class Engine:
     def _means(self, parts: Parts, context: Floats | None, price: Floats | None, *, names: Sequence[str]) -> Means:
         if "prices" not in parts:
             return Means(None, None, tuple(names))
-        state = parts["prices"]
-        return Means(
-            self.prices.dollars(state, self._dense(context), price), self.prices.means(state, price), tuple(names)
-        )
+        usual, dense_context = self.prices.means(parts["prices"], price), self._dense(context)
+        dollars = self.prices.dollars(parts["prices"], dense_context, price, mean=usual)
+        return Means(dollars, usual, tuple(names))
 
     def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
         means = self._means(parts, o.context, o.price, names=o.names)

@@ -142,6 +142,11 @@ class Pacing:
         return tuple(f"constraint {each!r}" for each in self.limits)
 
     @property
+    def plans_commits(self) -> bool:
+        """Whether a commit needs the plan again: for dual variables, and where tasks differ."""
+        return bool(self.limits) or self.contextual
+
+    @property
     def schemas(self) -> dict[str, Schema]:
         """State schemas by part: one per constraint, the agents' mean estimates, and late outcomes."""
         found: dict[str, Schema] = {
@@ -217,7 +222,7 @@ class Pacing:
     def commit(
         self,
         parts: Parts,
-        plan: PacingPlan,
+        plan: PacingPlan | None,
         choice: Choice,
         *,
         base: Floats,
@@ -228,11 +233,11 @@ class Pacing:
         """Update curves, balances and mean estimates after a decision; ``base`` is alignment plus configured cost."""
         guard = parts["guard"]
         guard["tasks"] += 1.0
-        if self.frugality is not None and plan.quality is not None:
+        if self.frugality is not None and plan is not None and plan.quality is not None:
             self.frugality.commit(parts["evidence"], plan.quality, choice.estimate, guard["tasks"])
         rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
         guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
-        if not self.limits:
+        if plan is None or not self.limits:
             return
         score = plan.values(choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)) - base
         if plan.quality is not None:
