@@ -290,7 +290,7 @@ class Pacing:
         if self.frugality is not None:
             usual = self._usual(parts, agent, estimate)
             earlier = None if before is None else before.reward - usual
-            self.frugality.see(parts["evidence"], agent, usage.reward - usual, before=earlier)
+            self.frugality.see(parts["evidence"], agent, usage.reward - usual, before=earlier, beyond=usual)
         for index, (name, constraint) in enumerate(zip(self.parts, self.limits, strict=True)):
             state = parts[name]
             if isinstance(constraint, Budget) and means.dollars is not None:

@@ -37,7 +37,6 @@ TRIAL, TRIALS, RATIO = 40.0, 240.0, 60.0  # outcomes of a trial per agent, of al
 RECENT = 64  # tasks over which the floor counts where tasks differ
 _MEMORY = 2000.0  # outcomes of an agent that is asked all the time that count; a random walk of mean rewards
 _NOISE, _NOISE_OUTCOMES = 0.2, 5.0  # variance of a reward before outcomes, and its weight
-_ADJUSTED = 1.0  # variance of a mean where what the policy expected of its tasks was taken out, over one without
 _TYPICAL = 1.0 / 30.0  # rate of the usual estimates, which move while a policy learns
 _FLOOR_USAGE = 0.1  # dollars of the floor's exploration over the stake
 _FREE = 100.0  # mean price over what is at stake where the mix is free
@@ -66,20 +65,27 @@ class Evidence:
     outcomes: Sequence[float]
     _: KW_ONLY
     able: Sequence[int]
+    top: float | None = None
+
+    @property
+    def best(self) -> float:
+        """Mean of the best agent, at least what it earned on its own tasks, which may be the hard ones."""
+        return max(self.means[i] for i in self.able) if self.top is None else self.top
 
     @property
     def allowance(self) -> float:
         """Reward that may be lost."""
-        return max(self.within * max(self.means[i] for i in self.able), 1e-9)
+        return max(self.within * self.best, 1e-9)
 
     def against(self, full: Sequence[float], value: float) -> list[tuple[float, float]]:
         """Surplus over each eligible agent, and its standard error, of agents in the shares ``full``."""
-        kept, allowance = 1.0 - self.within, self.allowance
+        kept, allowance, most = 1.0 - self.within, self.allowance, max(self.means[i] for i in self.able)
         common = sum(p * p * v for p, v in zip(full, self.variance, strict=True))
         found = []
         for j in self.able:
             spread = common + (kept * kept - 2.0 * kept * full[j]) * self.variance[j]
-            found.append((value - self.means[j] + allowance, sqrt(max(spread, 1e-18))))
+            rival = self.best if self.means[j] == most else self.means[j]
+            found.append((value - rival + allowance, sqrt(max(spread, 1e-18))))
         return found
 
     def margin(self, full: Sequence[float], value: float, *, least: float = DOUBT) -> float:
@@ -138,6 +144,7 @@ class QualityPlan:
     usual: Floats
     recent: tuple[Floats, Floats] | None
     typical: Floats | None = None
+    earned: Floats | None = None
 
     def beyond(self, estimate: Floats) -> Floats | None:
         """What the policy expects of the task beyond its usual estimates; None where tasks do not differ."""
@@ -171,7 +178,10 @@ class QualityPlan:
     ) -> tuple[list[float], float]:
         means = (self.means[at] - penalty).tolist()
         eligible = np.flatnonzero(able).tolist()
-        given = Evidence(self.within, means, self.variance[at].tolist(), self.outcomes[at].tolist(), able=eligible)
+        best = max(eligible, key=means.__getitem__)
+        top = means[best] if self.earned is None else max(means[best], float(self.earned[at][best] - penalty[best]))
+        spread, counts = self.variance[at].tolist(), self.outcomes[at].tolist()
+        given = Evidence(self.within, means, spread, counts, able=eligible, top=top)
         dollars, usual = self.dollars[at].tolist(), self.usual[at].tolist()
         stake = _stake(given, usual)
         fixed = [
@@ -219,6 +229,7 @@ class Frugality:
         if not self.contextual:
             return found
         return found | {
+            "earned": Field(),
             "typical": Field(),
             "beyond": Field(shape=(RECENT,)),
             "relative": Field(shape=(RECENT,), fill=1.0),
@@ -230,7 +241,8 @@ class Frugality:
         recent = (state["beyond"].copy(), state["relative"].copy()) if self.contextual else None
         count, tried = state["outcomes"].copy(), state["tried"] + waiting
         typical = state["typical"].copy() if self.contextual else None
-        return QualityPlan(self.within, means, variance, count, tried, dollars, usual, recent, typical)
+        earned = state["earned"] / np.maximum(count, 1.0) if self.contextual else None
+        return QualityPlan(self.within, means, variance, count, tried, dollars, usual, recent, typical, earned)
 
     def commit(self, state: Arrays, plan: QualityPlan, estimate: Floats, tasks: Floats) -> None:
         """Keep what the policy expected of the task, and its dollars relative to usual ones."""
@@ -245,8 +257,13 @@ class Frugality:
             column = np.broadcast_to(slot, (*value.shape, 1))
             np.put_along_axis(state[name], column, value[..., None], axis=-1)
 
-    def see(self, state: Arrays, agent: Ints, reward: Floats, *, before: Floats | None) -> None:
-        """Count one reward per batch element, NaN where unknown, replacing the one counted ``before``."""
+    def see(
+        self, state: Arrays, agent: Ints, reward: Floats, *, before: Floats | None, beyond: Floats | float = 0.0
+    ) -> None:
+        """Count one reward per batch element, NaN where unknown, replacing the one counted ``before``.
+
+        ``beyond`` is what was expected of the task beyond the usual, and taken out of both.
+        """
         known = np.isfinite(reward)
         at = (*np.indices(np.shape(agent), sparse=True), agent)
         value = np.where(known, reward, 0.0)
@@ -259,7 +276,10 @@ class Frugality:
             value = np.where(known, value, 0.0)
         state["tried"][at] += known
         keep = 1.0 / (1.0 + known * state["outcomes"][at] / _MEMORY**2)  # a random walk adds to the variance
-        for name, more in (("outcomes", known), ("total", value), ("square", value * value)):
+        sums = {"outcomes": known, "total": value, "square": value * value}
+        if self.contextual:
+            sums["earned"] = np.where(known, value + beyond, 0.0)
+        for name, more in sums.items():
             state[name][at] = state[name][at] * keep + more
 
     def teach(self, state: Arrays, rewards: Floats, weight: Floats | float) -> None:
@@ -269,6 +289,8 @@ class Frugality:
         each *= min(1.0, _MEMORY / max(float(each.sum()), _LEAST))
         value = np.where(known, rewards, 0.0)
         sums = {"outcomes": each, "tried": each, "total": each * value, "square": each * value * value}
+        if self.contextual:
+            sums["earned"] = sums["total"]
         for name, more in sums.items():
             state[name] += more.sum(axis=0)
 
@@ -280,7 +302,7 @@ class Frugality:
         means = (total + every) / (count + 1.0)
         errors = np.maximum(state["square"] - total * total / np.maximum(count, 1.0), 0.0)
         noise = (errors + _NOISE * _NOISE_OUTCOMES) / (count + _NOISE_OUTCOMES)
-        return np.asarray(means), np.asarray((_ADJUSTED if self.contextual else 1.0) * noise / (count + 1.0))
+        return np.asarray(means), np.asarray(noise / (count + 1.0))
 
 
 def frontier(values: Sequence[float], dollars: Sequence[float], able: Sequence[int]) -> list[Option]:
