@@ -36,7 +36,7 @@ MOST, STAKES = 0.3, 0.5  # largest share of study, and its dollars over the stak
 TRIAL, TRIALS, RATIO = 40.0, 240.0, 60.0  # outcomes of a trial per agent, of all, price over the least that shortens it
 RECENT = 64  # tasks over which the floor counts where tasks differ
 _MEMORY = 2000.0  # outcomes of an agent that is asked all the time that count; a random walk of mean rewards
-_NOISE, _NOISE_OUTCOMES = 0.2, 5.0  # variance of a reward before outcomes, and its weight
+_NOISE, _NOISE_OUTCOMES = 0.2, 5.0  # variance of a reward before outcomes; outcomes that all agents count as in one
 _TYPICAL = 1.0 / 30.0  # rate of the usual estimates, which move while a policy learns
 _FLOOR_USAGE = 0.1  # dollars of the floor's exploration over the stake
 _FREE = 100.0  # mean price over what is at stake where the mix is free
@@ -301,7 +301,10 @@ class Frugality:
         every = every / (np.add.reduce(count, axis=-1, keepdims=True) + 1.0)
         means = (total + every) / (count + 1.0)
         errors = np.maximum(state["square"] - total * total / np.maximum(count, 1.0), 0.0)
-        noise = (errors + _NOISE * _NOISE_OUTCOMES) / (count + _NOISE_OUTCOMES)
+        more = _NOISE_OUTCOMES
+        usual = np.add.reduce(errors, axis=-1, keepdims=True) + _NOISE * more
+        usual = usual / (np.add.reduce(count, axis=-1, keepdims=True) + more)
+        noise = (errors + usual * more) / (count + more)
         return np.asarray(means), np.asarray(noise / (count + 1.0))
 
 
