@@ -4,7 +4,7 @@ The *surplus* of a mix over agent j is its mean reward minus that of j plus the 
 a posterior mean and a standard error ``s``, from the engine's own sums of outcomes per agent. The mix that serves is
 the cheapest one whose surplus over every agent is at least ``z * s``, where
 
-    z = 2 - 4 * s / allowance,   at least -1.5.
+    z = 2 - 4 * s / allowance,   at least -2.
 
 Where evidence measures the allowance well (s is small beside it), the mix has to prove that it keeps the floor; where
 it cannot tell (s is larger), the dearer agent has to prove that it is needed: z is negative only while the next dearer
@@ -29,7 +29,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 
-PROOF, DOUBT = 2.0, -1.5  # standard errors that a mix has to show, and those of the benefit of the doubt
+PROOF, DOUBT = 2.0, -2.0  # standard errors that a mix has to show, and those of the benefit of the doubt
 RESOLVED = 0.5  # standard error over the allowance at which nobody has to prove anything
 STUDY, DECIDED = 7.0, 3.0  # scale of the study, and standard errors beyond which none is needed
 MOST, STAKES = 0.3, 0.5  # largest share of study, and its dollars over the stake
