@@ -71,7 +71,7 @@ def cells(found: Played, world: World, limits: list[Constraint]) -> dict[str, st
             row["capacity"] = f"{np.max((found.agent == int(each.agent)).mean(axis=0) / each.limit):.3f}"
         elif isinstance(each, Deadline):
             row["deadline"] = f"{np.max((found.seconds > each.seconds).mean(axis=0) / each.limit):.3f}"
-        else:
+        elif isinstance(each, Quality):
             demand = (1.0 - each.within) * float(quality.mean(axis=0).max())
             row["quality"] = f"{np.min(chosen / demand):.3f}"
             if not world.drift and len(limits) == 1:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot_orch._version import __version__
 from bot_orch.core.alignment import Alignment, Reference, Watch
-from bot_orch.core.constraints import Budget, Capacity, Deadline, FirstToken, Objective, Quality
+from bot_orch.core.constraints import Budget, Capacity, Deadline, FirstToken, Objective, Quality, Quota
 from bot_orch.core.guarantee import Guarantee
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
@@ -56,6 +56,7 @@ __all__ = [
     "Outcome",
     "Policy",
     "Quality",
+    "Quota",
     "Reference",
     "RewardModel",
     "Router",

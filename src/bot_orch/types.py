@@ -109,6 +109,9 @@ class Task:
         Version of the encoder whose numbers end ``features``, for a task that comes from a log; empty otherwise.
     names
         What the numbers of ``features`` were by name, for a task that comes from a log; empty otherwise.
+    time_s
+        When the task came, in seconds of any clock that does not go back: a :class:`bot_orch.Quota` needs it. A
+        :class:`bot_orch.Router` and the service fill it in.
     """
 
     id: str = ""
@@ -120,6 +123,7 @@ class Task:
     claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
     encoded: str = field(default="", kw_only=True)
     names: tuple[str, ...] = field(default=(), kw_only=True)
+    time_s: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not (type(self.id) is type(self.kind) is type(self.encoded) is str):  # tasks are made for every decision
@@ -132,6 +136,8 @@ class Task:
             _warn_of_id()
         if self.names and not (isinstance(self.names, tuple) and all(isinstance(each, str) for each in self.names)):
             raise InvalidInputError("task.names", f"is {self.names!r}", "pass the names of a logged decision")
+        if self.time_s is not None:
+            check_number("task.time_s", self.time_s, "pass seconds, zero or more")
         if self.claims is not _NO_CLAIMS:
             object.__setattr__(self, "claims", _checked_claims(self.claims))
         if self.features is not _NO_FEATURES:
@@ -165,12 +171,15 @@ class Outcome:
     reason: str | None = None
     output: Measure | None = None
     cost_usd: float | None = None
+    reset_s: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.event, _BOOLEANS):
             raise InvalidInputError("outcome.event", f"is {self.event!r}", "pass True (completed) or False (censored)")
         if self.cost_usd is not None:
             check_number("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
+        if self.reset_s is not None:
+            check_number("outcome.reset_s", self.reset_s, "pass seconds, zero or more")
         if self.reward is not None:
             object.__setattr__(self, "reward", _finite_reward(self.reward))
         if self.elapsed_s is not None:
@@ -190,20 +199,26 @@ class Outcome:
         elapsed_s: float | None = None,
         output: Measure | None = None,
         cost_usd: float | None = None,
+        reset_s: float | None = None,
     ) -> Self:
-        """An outcome of a finished task; without a reward, nobody has judged it, and its quality teaches nothing."""
+        """An outcome of a finished task; without a reward, nobody has judged it, and its quality teaches nothing.
+
+        ``reset_s`` are the seconds until the agent's next window of a quota.
+        """
         if cls is not Outcome:
-            return cls(True, reward, elapsed_s, None, output, cost_usd)
-        made: Self = _outcome(True, reward, elapsed_s, None, output, cost_usd)
-        usual = type(reward) is float and elapsed_s is None and output is None and cost_usd is None
+            return cls(True, reward, elapsed_s, None, output, cost_usd, reset_s)
+        made: Self = _outcome(True, reward, elapsed_s, None, output, cost_usd, reset_s)
+        usual = type(reward) is float and elapsed_s is None and output is None and cost_usd is None and reset_s is None
         if not (usual and 0.0 <= reward <= 1.0):  # type: ignore[operator]  # a float
             made.__post_init__()
         return made
 
     @classmethod
-    def censored(cls, *, elapsed_s: float, reason: str, cost_usd: float | None = None) -> Self:
+    def censored(
+        cls, *, elapsed_s: float, reason: str, cost_usd: float | None = None, reset_s: float | None = None
+    ) -> Self:
         """An outcome whose observation stopped after ``elapsed_s`` seconds because of ``reason``, unfinished."""
-        return cls(False, None, elapsed_s, reason, None, cost_usd)
+        return cls(False, None, elapsed_s, reason, None, cost_usd, reset_s)
 
 
 _outcome: Callable[..., Any] = builder(Outcome)

@@ -130,10 +130,10 @@ def test_logarithms_of_numbers_of_both_signs_depend_on_their_unit(monkeypatch):
         for t, raw in enumerate(x, start=1):
             told = (np.array([True, False]), np.full(2, 0.5), np.full(2, 0.5), np.zeros(2), raw)
             policy.update(state, Feedback(t, np.array(0), *told))
-        return np.abs(policy.features({name: np.stack([a] * 64) for name, a in state.items()}, x))
+        return np.abs([policy.features(state, raw) for raw in x])
 
     np.testing.assert_allclose(features(1000.0), features(1.0), atol=1e-4)
-    monkeypatch.setattr("bot_orch.core.context.HEAVY", 0.0)
+    monkeypatch.setattr("bot_orch.core.projection.HEAVY", 0.0)
     assert np.abs(features(1000.0) - features(1.0)).max() > 0.3
 
 

@@ -157,11 +157,13 @@ CASES = {
         "from_spec": {"document": {"usd": 1.0}},
     },
     "Outcome": {
-        "": {"event": True, "reward": 1.0, "elapsed_s": 1.0, "reason": None, "output": None, "cost_usd": 1.0},
-        "completed": {"reward": 1.0, "elapsed_s": 1.0, "output": None, "cost_usd": 1.0},
-        "censored": {"elapsed_s": 1.0, "reason": "timeout", "cost_usd": 1.0},
+        "": {"event": True, "reward": 1.0, "elapsed_s": 1.0, "reason": None, "output": None, "cost_usd": 1.0}
+        | {"reset_s": 1.0},
+        "completed": {"reward": 1.0, "elapsed_s": 1.0, "output": None, "cost_usd": 1.0, "reset_s": 1.0},
+        "censored": {"elapsed_s": 1.0, "reason": "timeout", "cost_usd": 1.0, "reset_s": 1.0},
     },
     "Quality": {"": {"within": 0.1}},
+    "Quota": {"": {"agent": "a", "requests": 5, "every": "5h"}},
     "Reference": {
         "": {"source": "fixed", "measure": Labels([1.0]), "threshold": 0.5},
         "from_spec": {"document": bot_orch.Reference().spec()},
@@ -177,6 +179,7 @@ CASES = {
             "reference": None,
             "profiles": {},
             "claims": {},
+            "time_s": 1.0,
             "encoded": "",
             "names": (),
         }

@@ -74,6 +74,8 @@ class Observation:
         Agents' configured prices in dollars per call, ``(M,)``; NaN where there is none.
     names
         Names of the agents, for constraints on one of them.
+    time_s
+        Time of the task, for a quota.
     """
 
     t: int
@@ -89,6 +91,7 @@ class Observation:
     free: bool = False
     price: Floats | None = None
     names: tuple[str, ...] = ()
+    time_s: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -133,6 +136,8 @@ class Details:
         Time until the first token of the answer, ``batch``.
     usage_known
         Whether dollars and times were learned before, by :meth:`Engine.see_usage`.
+    reset_s
+        Seconds until the next window of the agent's quota.
     """
 
     raw: Floats | None = None
@@ -147,6 +152,7 @@ class Details:
     earlier: Details | None = None
     first_token_s: Floats | None = None
     usage_known: bool = False
+    reset_s: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -386,8 +392,9 @@ class Engine:
         if self.restarts.wanted:
             self.restarts.pass_round(parts, o.t)
         if self.pacing is not None and choice is not None:
-            plan, base = self._plan(self.pacing, parts, o), alignment + self._cost(parts, o)
-            self.pacing.commit(parts, plan, choice, base=base, agent=agent, eligible=o.eligible)
+            plan = self._plan(self.pacing, parts, o) if self.pacing.plans_commits else None
+            base = alignment + self._cost(parts, o)
+            self.pacing.commit(parts, plan, choice, base=base, agent=agent, eligible=o.eligible, time_s=o.time_s)
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
         measured = self.alignment is not None or o.distance is not None
@@ -573,14 +580,14 @@ class Engine:
     def _means(self, parts: Parts, context: Floats | None, price: Floats | None, *, names: Sequence[str]) -> Means:
         if "prices" not in parts:
             return Means(None, None, tuple(names))
-        state = parts["prices"]
-        return Means(
-            self.prices.dollars(state, self._dense(context), price), self.prices.means(state, price), tuple(names)
-        )
+        usual, dense_context = self.prices.means(parts["prices"], price), self._dense(context)
+        dollars = self.prices.dollars(parts["prices"], dense_context, price, mean=usual)
+        return Means(dollars, usual, tuple(names))
 
     def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
         means = self._means(parts, o.context, o.price, names=o.names)
-        return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
+        floor = self.settings.floor
+        return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=floor, time_s=o.time_s)
 
     def _learn_usage(
         self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Details, earlier: Feedback | None
@@ -637,7 +644,7 @@ class Engine:
             for each in self.settings.constraints
             if not isinstance(each, Quality)
         )
-        return Used(reward, unknown if learned.cost_usd is None else learned.cost_usd, late)
+        return Used(reward, unknown if learned.cost_usd is None else learned.cost_usd, late, learned.reset_s)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""

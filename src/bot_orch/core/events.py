@@ -64,6 +64,7 @@ class TaskRecord(NamedTuple):
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, float] | None = None
+    time_s: float | None = None
 
     @classmethod
     def of(cls, id_: str, given: Any) -> TaskRecord:
@@ -78,9 +79,10 @@ class TaskRecord(NamedTuple):
         seen: Any
         reference, seen = None if self.reference is None else measure_of(self.reference), features or self.features
         if self.profiles is None and self.claims is None:
-            return Task(self.id, self.kind, None, seen, reference)
+            return Task(self.id, self.kind, None, seen, reference, time_s=self.time_s)
         profiles = {name: measure_of(measure) for name, measure in (self.profiles or {}).items()}
-        return Task(self.id, self.kind, None, seen, reference, profiles, claims=self.claims or {})
+        claims = self.claims or {}
+        return Task(self.id, self.kind, None, seen, reference, profiles, claims=claims, time_s=self.time_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,7 @@ class FeedbackGiven:
     agent: str = ""
     rate: float = 1.0
     default: bool = False
+    reset_s: float | None = None
 
     @classmethod
     def of(
@@ -290,12 +293,14 @@ class FeedbackGiven:
         """The report of an outcome."""
         output = None if outcome.output is None else outcome.output.to_dict()
         known = (outcome.reward, outcome.elapsed_s, bool(outcome.event), outcome.reason, output, outcome.cost_usd)
-        return cls(id_, decision_id, effect, *known, audit=audit, judge=judge, agent=agent, default=default)
+        by = (audit, judge, agent, 1.0, default)
+        return cls(id_, decision_id, effect, *known, *by, reset_s=outcome.reset_s)
 
     def outcome(self) -> Outcome:
         """Convert to an outcome for the orchestrator."""
         output = None if self.output is None else measure_of(self.output)
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd)
+        known = (self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd, self.reset_s)
+        return Outcome(*known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +444,7 @@ def record_task(task: Task) -> TaskRecord:
     reference = None if task.reference is None else task.reference.to_dict()
     profiles = {name: measure.to_dict() for name, measure in task.profiles.items()} or None
     features = task.features if isinstance(task.features, tuple) else ()  # a decision is logged with its vector
-    return TaskRecord(task.id, task.kind, features, reference, profiles, dict(task.claims) or None)
+    return TaskRecord(task.id, task.kind, features, reference, profiles, dict(task.claims) or None, task.time_s)
 
 
 def record_decision(

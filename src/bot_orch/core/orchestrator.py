@@ -1206,7 +1206,9 @@ class Orchestrator:
 
     def multipliers(self, task: Task | None = None) -> dict[str, float]:
         """Current multipliers of the constraints: the reward of one more dollar, task or late outcome."""
-        found = self.prepare(task or Task(features=(0.0,) * (self.n_features or 0)))
+        pacing = self._engine.pacing
+        time_s = None if pacing is None else pacing.newest(self._state.parts)
+        found = self.prepare(task or Task(features=(0.0,) * (self.n_features or 0), time_s=time_s))
         return {each.constraint: each.value for each in found.multipliers}
 
     def expected_usage(self) -> dict[str, dict[str, float]]:

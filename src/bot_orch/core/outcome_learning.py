@@ -307,6 +307,7 @@ def _learned(
         price=roster.price,
         first_token_s=None if read.used is None else _time(read.used.first_token_s),
         usage_known=read.used is not None,
+        reset_s=_time(outcome.reset_s),
     )
     if read.earlier is None:
         return replace(learned, estimate=roster.place(decision, decision.terms.estimate))

@@ -13,7 +13,7 @@ from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.checks import is_number
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.claims import claims_of
-from bot_orch.core.constraints import Budget, Capacity, Quality
+from bot_orch.core.constraints import Budget, Capacity, Quality, Quota
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
@@ -117,15 +117,15 @@ class Roster:
         return np.array([shares.get(name, 1.0) for name in self.names])
 
     def check(self, settings: Settings) -> None:
-        """Raise an error if a capacity or a guarantee is stated for an agent that is not registered."""
+        """Raise an error if a capacity, a quota or a guarantee is stated for an agent that is not registered."""
         promised = settings.guarantee
         if promised is not None and promised.baseline not in self.index:
             problem = f"{promised.baseline!r} is not registered"
             raise InvalidInputError("guarantee.baseline", problem, f"choose from {self.names}")
         for each in settings.constraints:
-            if isinstance(each, Capacity) and each.agent not in self.index:
+            if isinstance(each, Capacity | Quota) and each.agent not in self.index:
                 problem = f"{each.agent!r} is not registered"
-                raise InvalidInputError("constraints.capacity.agent", problem, f"choose from {self.names}")
+                raise InvalidInputError(f"constraints.{each.kind}.agent", problem, f"choose from {self.names}")
 
     def check_profiles(self, task: Task) -> None:
         """Raise an error for profiles of agents that are not registered."""
@@ -198,7 +198,7 @@ class Roster:
         if task.profiles or task.claims:
             observed.claims = claims_of(task, self.names)
         if engine.accounts or self.price is not None:
-            observed.price, observed.names = self.price, self.names
+            observed.price, observed.names, observed.time_s = self.price, self.names, task.time_s
         return observed
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:

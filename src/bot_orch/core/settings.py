@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from bot_orch.checks import check_count, check_number, check_seconds
 from bot_orch.core.alignment import Alignment, GivenDistances, Units, Watch
-from bot_orch.core.constraints.limits import Constraint, Objective, constraint_from_spec, constraint_to_spec
+from bot_orch.core.constraints.limits import Constraint, Objective, Quota, constraint_from_spec, constraint_to_spec
 from bot_orch.core.guarantee import Guarantee
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
@@ -136,6 +136,11 @@ class Settings:
     def context_width(self) -> int:
         """Number of features that a policy sees: the task's own and those of its text."""
         return (self.n_features or 0) + (0 if self.text is None else self.text.width)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether tasks need a time."""
+        return any(isinstance(each, Quota) for each in self.constraints)
 
     @cached_property
     def words(self) -> int:

@@ -42,9 +42,10 @@ CLAIM = 2.0  # prior precision of how a claim is recalibrated
 TRIED = 4.0  # outcomes after which an agent counts half in the mean of all agents
 START, OWN = 0.15, 5.0  # noise of an agent before its first outcome, and how many outcomes that counts for
 KEPT, EVERY = 0.998, 16  # share of an agent's outcomes that is left after its next one; outcomes between discounts
-WALK = 2e-3  # variance that a mean gains per round without outcome, times the number of agents
+WALK, DRIFT = 5e-3, 1e-3  # variance that a mean gains per round without outcome, over all agents: to explore, to learn
 CALM = 0.3  # exploration of slopes and claims, relative to that of means
 SMALL_TEAM, TEAM_POWER = 6.0, 0.4  # agents up to which exploration is full, and how it falls beyond
+SETTLED = 1e-3  # likelihood of the rivals, all together, below which the floor need not go to them
 NEWCOMERS = 2.0  # agents tried by round t: at most this times sqrt(t), plus one
 TRUST = 8.0  # pseudo-outcomes that an agent is expected to be worth its cost for
 
@@ -173,7 +174,7 @@ class Auto(PerRouter):
     def _walk(self, s: Arrays, agent: int, t: int, *, prior: float) -> None:
         """Add to the variance of an agent's mean what the rounds since its last outcome have added; keep the mean."""
         idle = max(t - float(s["last"][agent]) - 1.0, 0.0) / len(s["count"])
-        more = min(WALK * idle / _unit(s["theta"].shape[-1]) ** 2, 1.0 - float(s["inverse"][agent, 0, 0]))
+        more = min(DRIFT * idle / _unit(s["theta"].shape[-1]) ** 2, 1.0 - float(s["inverse"][agent, 0, 0]))
         if more > 0.0:
             s["inverse"][agent, 0, 0] += more
             s["theta"][agent, 0] -= prior * more
@@ -362,13 +363,16 @@ def _newcomers(
 
 
 def _doubt(location: list[float], variance: list[float], eligible: Sequence[int]) -> Floats | None:
-    """Where the floor explores: in proportion to each agent's (normal) likelihood of being better than the leader."""
+    """Where the floor explores: in proportion to each agent's (normal) likelihood of being better than the leader.
+
+    Where no rival is likely at all, it goes to the leader.
+    """
     if len(location) == 1:
         return None
     best, likely = max((location[i] for i in eligible), default=0.0), [0.0] * len(location)
     for i in eligible:
         gap = best - location[i]
         near = gap > 0.0 and gap * gap < 60.0 * variance[i]
-        likely[i] = 1e-9 + (math.exp(-0.5 * gap * gap / variance[i]) if near else 0.0)
+        likely[i] = SETTLED if gap <= 0.0 else math.exp(-0.5 * gap * gap / variance[i]) if near else 0.0
     total = sum(likely) or 1.0
     return np.array(likely) / total

@@ -227,6 +227,7 @@ class Router:
         with self._changing():
             task = self._named(task, encoded)
             self.expire()
+            task = self._timed(task)
             decision = self._kept.decide(task, eligible, decision_id=decision_id, seen=seen, attempts=attempts)
             self._made_us[decision.id] = self._clock.now_us()
             self._forget()
@@ -241,7 +242,13 @@ class Router:
         """See :meth:`bot_orch.Orchestrator.derive`; ``derive(task).explain()`` tabulates the scores."""
         task = self._orchestrator.encoded(task)
         with self._lock:
-            return self._orchestrator.derive(task, eligible)
+            return self._orchestrator.derive(self._timed(task), eligible)
+
+    def _timed(self, task: Task) -> Task:
+        """The task with its time, if a quota needs it."""
+        if task.time_s is not None or not self._orchestrator.settings.timed:
+            return task
+        return replace(task, time_s=self._clock.now_us() / 1e6)
 
     def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
         """See :meth:`bot_orch.Orchestrator.observe`.

@@ -6,7 +6,7 @@ from limited_worlds import World, play
 
 from bot_orch import Agent, Orchestrator, Outcome, Quality, Task
 from bot_orch.arrays import allocate
-from bot_orch.core.constraints.quality import Frugality, cheapest_good_enough
+from bot_orch.core.constraints.quality import Evidence, Frugality, cheapest, frontier, study
 from bot_orch.policies.base import Choice
 from bot_orch.policies.thompson_beta import ThompsonBeta
 
@@ -27,7 +27,7 @@ def lived(quality, price=PRICE, *, within=0.02, policy="auto", rounds=4000, seed
 def test_of_equal_agents_the_cheapest_gets_the_tasks(policy):
     """Always asking the cheapest costs $4; it was $25 to $140."""
     usd, quality = lived((0.80, 0.80, 0.79), policy=policy)
-    assert usd.mean() < 14.0 and usd.max() < 100.0
+    assert usd.mean() < 18.0 and usd.max() < 60.0
     assert quality.min() > 0.79
 
 
@@ -35,7 +35,7 @@ def test_of_equal_agents_the_cheapest_gets_the_tasks(policy):
 def test_the_middle_agent_is_good_enough(policy):
     """Always asking the middle one costs $40 and is within 2 % of the dear one; it was $212."""
     usd, quality = lived((0.70, 0.80, 0.81), policy=policy)
-    assert usd.mean() < 64.0
+    assert usd.mean() < 75.0
     assert quality.mean() > 0.78
 
 
@@ -86,7 +86,7 @@ def test_the_cheapest_agent_that_is_good_enough_for_this_kind_of_task(kind):
         spent += usd
         good.append(right)
     assert spent < 1.3 * 0.5 * n * sum(price.values())
-    assert np.mean(good) > 0.97 * 0.9
+    assert np.mean(good[n // 2 :]) > 0.98 * 0.9 - 0.01
 
 
 def test_the_first_requests_do_not_go_to_the_dear_one_of_two_equals():
@@ -96,37 +96,65 @@ def test_the_first_requests_do_not_go_to_the_dear_one_of_two_equals():
     assert found.agent.mean() < 0.2
 
 
-def good_enough(value, usd, within, *, variance=1e-9, eligible=None):
-    """Index of the agent chosen by these means."""
-    value, usd = np.array(value), np.array(usd)
-    loss = np.array(within * value.max())
-    found = cheapest_good_enough(value, np.full(value.shape, variance), usd, loss=loss, eligible=eligible)
-    assert found.propensities.sum() == pytest.approx(1.0)
-    return int(np.flatnonzero(found.propensities)[-1])  # the dearest that takes part
+def served(means, usd, within, *, variance=1e-9, able=None):
+    """Propensities by these means and variances of them."""
+    agents = list(range(len(means)) if able is None else able)
+    variances = [variance] * len(means) if np.isscalar(variance) else variance
+    given = Evidence(within, means, variances, [1.0] * len(means), able=agents)
+    mix = cheapest(given, frontier(means, usd, agents), [0.0] * len(means))
+    assert sum(mix.shares()) == pytest.approx(1.0)
+    return mix.shares()
 
 
 def test_a_mix_of_the_best_agent_and_a_cheaper_one():
-    value, usd = np.array([0.5, 0.9]), np.array([0.001, 0.01])
-    found = cheapest_good_enough(value, np.full(2, 1e-12), usd, loss=np.array(0.1))
-    assert found.propensities == pytest.approx([0.25, 0.75], abs=1e-4) and found.value == pytest.approx(0.8, abs=1e-4)
-    unsure = cheapest_good_enough(value, np.full(2, 1e-3), usd, loss=np.array(0.1))
-    assert 0.0 < unsure.propensities[0] < 0.2
+    assert served([0.5, 0.9], (0.001, 0.01), 0.1) == pytest.approx([0.225, 0.775], abs=1e-3)
 
 
 def test_the_cheapest_agent_within_the_allowance():
-    assert good_enough([0.7, 0.8, 0.81], PRICE, 0.02) == 1
-    assert good_enough([0.7, 0.8, 0.81], PRICE, 0.01) == 2
-    assert good_enough([0.8, 0.7, 0.81], PRICE, 0.02) == 0
-    assert good_enough([0.8, 0.7, 0.9], PRICE, 0.02, eligible=np.array([True, True, False])) == 0
-    assert good_enough([0.7, 0.8], (0.01, 0.01), 0.2) == 1  # of those that cost the same, the better one
+    assert served([0.7, 0.8, 0.81], PRICE, 0.02)[2] == 0.0
+    assert served([0.7, 0.8, 0.81], PRICE, 0.01)[2] > 0.1
+    assert served([0.8, 0.7, 0.81], PRICE, 0.02)[0] == 1.0
+    assert served([0.8, 0.7, 0.9], PRICE, 0.02, able=[0, 1])[0] == 1.0
+    assert served([0.7, 0.8], (0.01, 0.01), 0.2)[1] == 1.0  # of those that cost the same, the better one
 
 
-@pytest.mark.parametrize(("ratio", "errors"), [(2.0, 0.431), (10.0, 1.335), (15.0, 1.534), (1e6, 1.534)])
-def test_a_dearer_agent_needs_odds_of_more_than_the_ratio_of_prices(ratio, errors):
-    """Quantiles of the normal distribution at ratio / (1 + ratio), in standard errors of the difference."""
-    for more, chosen in ((1.02, 1), (0.98, 0)):
-        gap = 0.02 * 0.9 + more * errors * np.sqrt(2.0) * 0.01
-        assert good_enough([0.9 - gap, 0.9], (1.0, ratio), 0.02, variance=1e-4) == chosen
+def test_what_evidence_measures_well_has_to_be_proved():
+    """Errors far below the allowance: the cheap agent at the floor itself gets part of the tasks only."""
+    sure, unsure = (served([0.8, 0.9], PRICE[:2], 0.1, variance=each)[0] for each in (1e-9, 1e-4))
+    assert sure > 0.85 and 0.3 < unsure < sure - 0.1
+
+
+def test_what_evidence_cannot_measure_stays_with_the_cheaper_agent():
+    """An allowance of .016 and errors of .05: the dearer agent has to prove that it is needed."""
+    assert served([0.8, 0.83], (0.001, 0.1), 0.02, variance=0.05**2)[0] == 1.0
+    assert served([0.8, 0.83], (0.001, 0.1), 0.02, variance=1e-9)[0] < 0.6
+
+
+def test_an_agent_that_could_raise_the_floor_is_studied():
+    """Until it has the outcomes of the schedule, or the floor is decided."""
+    few = Evidence(0.2, [0.75, 0.9], [1e-4, 6e-3], [900.0, 20.0], able=[0, 1])
+    mix = cheapest(few, frontier(few.means, (0.001, 0.01), [0, 1]), [0.0, 0.0])
+    agent, share = study(few, mix, (0.001, 0.01), stake=0.001)
+    assert agent == 1 and 0.0 < share <= 0.3
+    enough = Evidence(0.2, [0.75, 0.9], [1e-4, 6e-3], [900.0, 500.0], able=[0, 1])
+    decided = Evidence(0.2, [0.75, 0.5], [1e-4, 6e-3], [900.0, 20.0], able=[0, 1])
+    assert study(enough, mix, (0.001, 0.01), stake=0.001)[1] == 0.0
+    cheap = cheapest(decided, frontier(decided.means, (0.001, 0.01), [0, 1]), [0.0, 0.0])
+    assert cheap.shares() == [1.0, 0.0] and study(decided, cheap, (0.001, 0.01), stake=0.001)[1] == 0.0
+
+
+@pytest.mark.parametrize("within", [0.1, 0.2])
+def test_the_floor_is_kept_in_the_second_half(within):
+    """It served .60 in three of four seeds where .72 is demanded."""
+    world = World(quality=(0.6, 0.75, 0.9), price=(0.001, 0.01, 0.05), seconds=(1.0,) * 3)
+    price = np.array(world.price)
+    found = play(world, "auto", [Quality(within)], rounds=2400, seeds=12, floor=0.02, price=price, exact_usd=True)
+    chosen = found.agent[1200:].astype(int)
+    kept = np.array(world.quality)[chosen].mean(axis=0)
+    floor = (1.0 - within) * 0.9
+    assert np.mean(kept >= floor - 0.01) > 0.9 and kept.mean() >= floor
+    single = 0.05 if within < 0.15 else 0.01
+    assert price[chosen].mean() < 1.35 * single
 
 
 def test_what_a_dollar_more_would_earn_is_shown():
@@ -164,6 +192,5 @@ def test_evaluations_count_as_outcomes_and_no_more_than_are_remembered():
     state = allocate(made.schema, (), 2)
     made.teach(state, np.array([[1.0, np.nan], [0.0, 1.0]]), np.array([2.0, 1.0]))
     assert state["outcomes"].tolist() == [3.0, 1.0] and state["total"].tolist() == [2.0, 1.0]
-    assert state["noise"] == pytest.approx((0.2 * 5.0 + 2.0 / 3.0) / 9.0)
     made.teach(state, np.full((5000, 2), 0.5), 1.0)
-    assert state["outcomes"].sum() == pytest.approx(604.0)
+    assert state["outcomes"].sum() == pytest.approx(2004.0)

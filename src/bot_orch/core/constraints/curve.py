@@ -72,17 +72,22 @@ class Multiplier:
             "tasks": one,
         }
 
+    def meet(self, state: Arrays, target: Floats, balance: Floats) -> Step:
+        """The multiplier whose mean usage is ``target``, ``batch``, with ``balance`` left."""
+        curve = np.minimum.accumulate(state["curve"], axis=-1)
+        more, less, weight = _around(curve, target)
+        fires = np.floor(state["phase"] + weight) > np.floor(state["phase"])
+        chosen = np.where(state["tasks"] > 0.0, GRID[np.where(fires, more, less)], 0.0)
+        return Step(chosen, weight, np.ones(np.shape(weight)), balance=balance)
+
     def step(self, state: Arrays, pending: Floats) -> Step:
         """The multiplier now; ``pending`` is the usage expected of decisions without an outcome, ``batch``."""
         balance = np.minimum(state["balance"] - pending, _SAVED)
         target = np.clip(1.0 + balance / self.horizon, _LEAST, _MOST)
         ratio = np.clip(state["expected"] / np.maximum(state["foreseen"], 1e-9), 1.0 / _RATIO, _RATIO)
         curve = np.minimum.accumulate(state["curve"], axis=-1) * ratio[..., None]
-        above = np.add.reduce(curve > target[..., None], axis=-1)
-        more, less = np.maximum(above - 1, 0), np.minimum(above, len(GRID) - 1)
+        more, less, weight = _around(curve, target)
         high, low = _at(curve, more), _at(curve, less)
-        weight = np.clip((target - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
-        weight = np.where((above == 0) | (above == len(GRID)), 0.0, weight)
         fires = np.floor(state["phase"] + weight) > np.floor(state["phase"])
         chosen = np.where(state["tasks"] > 0.0, GRID[np.where(fires, more, less)], 0.0)
         prompt = self.horizon * _PROMPT / 300.0 * np.maximum(state["lump"], 1.0)
@@ -111,6 +116,15 @@ class Multiplier:
     def charge(self, state: Arrays, used: Floats) -> None:
         """Subtract the real usage of one decision, ``batch``, from the balance; NaN where missing."""
         state["balance"] -= np.where(np.isfinite(used), used, 0.0)
+
+
+def _around(curve: Floats, target: Floats) -> tuple[Ints, Ints, Floats]:
+    """The multipliers of the grid on both sides of the target, and the share of the smaller one."""
+    above = np.add.reduce(curve > target[..., None], axis=-1)
+    more, less = np.maximum(above - 1, 0), np.minimum(above, len(GRID) - 1)
+    high, low = _at(curve, more), _at(curve, less)
+    weight = np.clip((target - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+    return more, less, np.where((above == 0) | (above == len(GRID)), 0.0, weight)
 
 
 def _at(curve: Floats, index: Ints) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
+from math import inf
 from typing import Any, ClassVar
 
 from bot_orch.checks import check_count, check_number, is_number
@@ -146,6 +147,70 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """At most ``requests`` tasks go to one agent in each window of ``every``, such as those of a subscription.
+
+    Windows follow each other from the first task on; an outcome with ``reset_s`` says when the next one begins. A
+    window that is used up leaves the agent out until then. Before that, its shadow price keeps what is left for the
+    tasks that need it. Tasks bring their time: see :class:`bot_orch.Task`.
+
+    Parameters
+    ----------
+    agent
+        Name of the agent.
+    requests
+        Tasks per window.
+    every
+        Length of a window: seconds, or a number with s, m, h or d.
+
+    Examples
+    --------
+    >>> Quota("claude", requests=45, every="5h").seconds
+    18000.0
+    """
+
+    agent: str
+    requests: int
+    every: str | float
+    kind: ClassVar[str] = "quota"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.agent, str) or not self.agent:
+            raise InvalidInputError("quota.agent", f"is {self.agent!r}", "pass the name of an agent")
+        check_count("quota.requests", self.requests, "pass a number of tasks, 1 or more", low=1)
+        if not 0.0 < self.seconds < inf:
+            raise InvalidInputError("quota.every", f"is {self.every!r}", _EVERY)
+
+    @property
+    def seconds(self) -> float:
+        """Length of a window."""
+        number, unit = (self.every[:-1], self.every[-1:]) if isinstance(self.every, str) else (self.every, "s")
+        try:
+            return float(number) * _UNITS[unit]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise InvalidInputError("quota.every", f"is {self.every!r}", _EVERY) from None
+
+    @property
+    def limit(self) -> float:
+        """One task."""
+        return 1.0
+
+    @property
+    def name(self) -> str:
+        """Name shown to users."""
+        return f"quota of {self.agent}"
+
+    @property
+    def unit(self) -> str:
+        """Unit of the multiplier."""
+        return "task"
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_EVERY = "pass seconds, or a number with s, m, h or d, such as '5h'"
+
+
+@dataclass(frozen=True, slots=True)
 class Deadline:
     """At most a share ``late`` of the tasks takes longer than ``seconds``.
 
@@ -203,7 +268,7 @@ class FirstToken(Deadline):
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Least dollars such that the mean reward is, in expectation, within ``within`` of the best agent's.
+    """Least dollars such that the mean reward is within ``within`` of the best agent's, once evidence can tell.
 
     Where tasks have features or texts: the cheapest agent that is good enough for the task.
 
@@ -236,9 +301,9 @@ class Quality:
         return "dollar"
 
 
-Constraint = Budget | Capacity | Deadline | Quality
-_KINDS: dict[str, type[Budget] | type[Capacity] | type[Deadline] | type[Quality]] = {
-    each.kind: each for each in (Budget, Capacity, Deadline, FirstToken, Quality)
+Constraint = Budget | Capacity | Quota | Deadline | Quality
+_KINDS: dict[str, type[Budget] | type[Capacity] | type[Quota] | type[Deadline] | type[Quality]] = {
+    each.kind: each for each in (Budget, Capacity, Quota, Deadline, FirstToken, Quality)
 }
 
 
@@ -253,7 +318,9 @@ def as_constraints(given: Any) -> tuple[Constraint, ...]:
     if isinstance(given, Constraint):
         return (given,)
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidInputError("constraints", f"is {given!r}", "pass a list of Budget, Capacity, Deadline or Quality")
+        raise InvalidInputError(
+            "constraints", f"is {given!r}", "pass a list of Budget, Capacity, Quota, Deadline or Quality"
+        )
     return tuple(given)
 
 

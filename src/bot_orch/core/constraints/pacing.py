@@ -21,10 +21,12 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, chosen_entries
 from bot_orch.core.constraints.curve import GRID, Multiplier, Step
-from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadline, Quality
+from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadline, Quality, Quota
 from bot_orch.core.constraints.quality import Frugality, QualityPlan
 from bot_orch.core.constraints.times import Lates
+from bot_orch.core.constraints.windows import Windows
 from bot_orch.core.pipeline import Draw, chosen
+from bot_orch.errors import InvalidInputError
 from bot_orch.numerics.choice import argmax_ties, mixed_draw
 from bot_orch.policies.base import Choice, Policy, Situation
 
@@ -75,12 +77,6 @@ class PacingPlan:
             total = total + each
         return total
 
-    def expected(self, quality: QualityPlan, choice: Choice | None) -> Floats:
-        """Expected rewards for the quality constraint: task-specific if the policy reads features."""
-        if choice is None or not self.contextual:
-            return quality.means
-        return quality.values(choice.estimate - self.typical, self.trust)
-
     def values(self, estimate: Floats) -> Floats:
         """Estimates, shrunk towards the agents' means by the guard's trust, ``batch + (M,)``."""
         trust = self.trust[..., None]
@@ -98,11 +94,15 @@ class Means:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Used:
-    """Usage of outcomes: reward, dollars and, per constraint, whether late (1) or in time (0); NaN where unknown."""
+    """Usage of outcomes: reward, dollars and, per constraint, whether late (1) or in time (0); NaN where unknown.
+
+    ``reset_s`` are seconds until the next window of a quota.
+    """
 
     reward: Floats
     usd: Floats
     late: tuple[Floats, ...]
+    reset_s: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Pacing:
     contextual: bool = False
 
     @cached_property
-    def limits(self) -> tuple[Budget | Capacity | Deadline, ...]:
+    def limits(self) -> tuple[Budget | Capacity | Quota | Deadline, ...]:
         """The constraints with a dual variable: all except the quality constraint."""
         return tuple(each for each in self.constraints if not isinstance(each, Quality))
 
@@ -142,6 +142,11 @@ class Pacing:
         return tuple(f"constraint {each!r}" for each in self.limits)
 
     @property
+    def plans_commits(self) -> bool:
+        """Whether a commit needs the plan again: for dual variables, and where tasks differ."""
+        return bool(self.limits) or self.contextual
+
+    @property
     def schemas(self) -> dict[str, Schema]:
         """State schemas by part: one per constraint, the agents' mean estimates, and late outcomes."""
         found: dict[str, Schema] = {
@@ -155,26 +160,31 @@ class Pacing:
             }
         }
         for name, constraint, multiplier in zip(self.parts, self.limits, self.multipliers, strict=True):
-            late = Lates(constraint.late).schema if isinstance(constraint, Deadline) else {}
-            found[name] = {**multiplier.schema, **late}
+            own = Lates(constraint.late).schema if isinstance(constraint, Deadline) else {}
+            own = _windows(constraint).schema if isinstance(constraint, Quota) else own
+            found[name] = {**multiplier.schema, **own}
         return found if self.frugality is None else found | {"evidence": self.frugality.schema}
 
     def plan(
-        self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float
+        self,
+        parts: Parts,
+        means: Means,
+        *,
+        eligible: Bools | None,
+        pending: Floats | None,
+        floor: float,
+        time_s: float | None = None,
     ) -> PacingPlan:
         """Compute multipliers, penalties and eligible agents from the state alone."""
         guard = parts["guard"]
         shape = guard["estimate"].shape
         waiting = np.zeros(shape) if pending is None else np.broadcast_to(pending, shape)
         usage = tuple(self._usage(parts, index, means, waiting=waiting) for index in range(len(self.limits)))
-        steps = tuple(
-            multiplier.step(parts[name], each.pending)
-            for multiplier, name, each in zip(self.multipliers, self.parts, usage, strict=True)
-        )
+        steps = tuple(self._step(parts, index, each.pending, time_s) for index, each in enumerate(usage))
         penalties = tuple(step.multiplier[..., None] * each.direction for step, each in zip(steps, usage, strict=True))
         trust = np.ones(shape[:-1])
         if self.contextual:
-            slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
+            slope = _trust(guard)
             binds = np.full(shape[:-1], self.frugality is not None)
             trust = np.where(np.logical_or.reduce([binds, *(step.multiplier > 0.0 for step in steps)]), slope, trust)
         mask = self._affordable(usage, steps, eligible, shape=shape)
@@ -183,7 +193,8 @@ class Pacing:
         quality = None
         if self.frugality is not None:
             dollars = np.zeros(shape) if means.dollars is None else np.broadcast_to(means.dollars, shape)
-            quality = self.frugality.plan(parts["evidence"], dollars, waiting)
+            usual = dollars if means.mean_dollars is None else np.broadcast_to(means.mean_dollars, shape)
+            quality = self.frugality.plan(parts["evidence"], dollars, usual, waiting)
         return PacingPlan(
             penalties,
             steps,
@@ -209,19 +220,36 @@ class Pacing:
         return np.stack(found, axis=-1)
 
     def commit(
-        self, parts: Parts, plan: PacingPlan, choice: Choice, *, base: Floats, agent: Ints, eligible: Bools | None
+        self,
+        parts: Parts,
+        plan: PacingPlan | None,
+        choice: Choice,
+        *,
+        base: Floats,
+        agent: Ints,
+        eligible: Bools | None,
+        time_s: float | None = None,
     ) -> None:
         """Update curves, balances and mean estimates after a decision; ``base`` is alignment plus configured cost."""
         guard = parts["guard"]
         guard["tasks"] += 1.0
+        if self.frugality is not None and plan is not None and plan.quality is not None:
+            self.frugality.commit(parts["evidence"], plan.quality, choice.estimate, guard["tasks"])
         rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
         guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
-        if not self.limits:
+        if plan is None or not self.limits:
             return
         score = plan.values(choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)) - base
         if plan.quality is not None:
-            found = plan.quality.select(plan.expected(plan.quality, choice), base + plan.penalty, plan.eligible)
-            score = score - found.multiplier[..., None] * plan.quality.dollars
+            penalty = base + plan.penalty
+            _, per_usd = plan.quality.decide(
+                plan.quality.beyond(choice.estimate),
+                plan.trust,
+                penalty=penalty,
+                eligible=plan.eligible,
+                floor=plan.floor,
+            )
+            score = score - per_usd[..., None] * plan.quality.dollars
         if eligible is not None:
             score = np.where(eligible, score, -np.inf)
         for index, name in enumerate(self.parts):
@@ -229,9 +257,13 @@ class Pacing:
             for other, penalty in enumerate(plan.penalties):
                 others = others if other == index else others - penalty
             self._commit_one(parts, index, plan, others=others, choice=choice)
-            if isinstance(self.limits[index], Capacity):
+            constraint = self.limits[index]
+            if isinstance(constraint, Capacity | Quota):
                 used = chosen_entries(np.broadcast_to(plan.usage[index].expected, guard["estimate"].shape), agent)
-                self.multipliers[index].charge(parts[name], used)
+                if isinstance(constraint, Quota):
+                    _windows(constraint).pass_task(parts[name], _known(time_s), used)
+                else:
+                    self.multipliers[index].charge(parts[name], used)
 
     def learn(
         self,
@@ -250,9 +282,15 @@ class Pacing:
         outcomes are late was learned before, by :meth:`see_late`.
         """
         guard = parts["guard"]
+        if usage.reset_s is not None:
+            for name, constraint in zip(self.parts, self.limits, strict=True):
+                if isinstance(constraint, Quota):
+                    mine = np.asarray(means.names)[agent] == constraint.agent
+                    _windows(constraint).told(parts[name], np.where(mine, usage.reset_s, np.nan))
         if self.frugality is not None:
-            earlier = None if before is None else before.reward
-            self.frugality.see(parts["evidence"], agent, usage.reward, before=earlier)
+            usual = self._usual(parts, agent, estimate)
+            earlier = None if before is None else before.reward - usual
+            self.frugality.see(parts["evidence"], agent, usage.reward - usual, before=earlier, beyond=usual)
         for index, (name, constraint) in enumerate(zip(self.parts, self.limits, strict=True)):
             state = parts[name]
             if isinstance(constraint, Budget) and means.dollars is not None:
@@ -269,11 +307,23 @@ class Pacing:
         if estimate is not None:
             self._judge(guard, agent, usage.reward, estimate=estimate)
 
+    def _usual(self, parts: Parts, agent: Ints, estimate: Floats | None) -> Floats:
+        """What the estimate of the task lies above the agent's usual one: tasks that it is chosen for are no sample."""
+        if estimate is None or not self.contextual:
+            return np.zeros(np.shape(agent))
+        trust = _trust(parts["guard"])
+        return np.asarray(trust * (estimate - chosen_entries(parts["evidence"]["typical"], agent)))
+
     def see_late(self, parts: Parts, agent: Ints, late: Sequence[Floats]) -> None:
         """Learn whether answers were late (1) or in time (0) before their outcomes are known; nothing is charged."""
         for name, constraint, each in zip(self.parts, self.limits, late, strict=True):
             if isinstance(constraint, Deadline):
                 Lates(constraint.late).see(parts[name], agent, each)
+
+    def newest(self, parts: Parts) -> float | None:
+        """Time of the newest task, where a quota needs it."""
+        pairs = zip(self.parts, self.limits, strict=True)
+        return max((float(parts[name]["newest"]) for name, c in pairs if isinstance(c, Quota)), default=None)
 
     def expected_late(self, parts: Parts) -> dict[str, Floats]:
         """P(late) per agent, ``batch + (M,)``, by the names of the deadlines."""
@@ -299,6 +349,9 @@ class Pacing:
         if isinstance(constraint, Capacity):
             mine = np.array([name == constraint.agent for name in means.names], dtype=float) / constraint.share
             return Demand(mine, mine, nothing)
+        if isinstance(constraint, Quota):
+            mine = np.array([name == constraint.agent for name in means.names], dtype=float)
+            return Demand(mine, mine, nothing)
         if isinstance(constraint, Deadline):
             expected = Lates(constraint.late).means(state) / constraint.late
             return Demand(expected, expected, np.add.reduce(waiting * expected, axis=-1))
@@ -307,6 +360,14 @@ class Pacing:
         owed = np.add.reduce(waiting * usual, axis=-1) / constraint.limit
         expected = dollars / constraint.limit
         return Demand(expected, expected, owed)
+
+    def _step(self, parts: Parts, index: int, pending: Floats, time_s: float | None) -> Step:
+        """The multiplier of a limit: what was spent so far decides, or what is left of a window."""
+        constraint, state = self.limits[index], parts[self.parts[index]]
+        if isinstance(constraint, Quota):
+            left, share = _windows(constraint).left(state, _known(time_s))
+            return self.multipliers[index].meet(state, share, left)
+        return self.multipliers[index].step(state, pending)
 
     def _commit_one(self, parts: Parts, index: int, plan: PacingPlan, *, others: Floats, choice: Choice) -> None:
         multiplier, usage, shape = self.multipliers[index], plan.usage[index], others.shape
@@ -329,7 +390,9 @@ class Pacing:
             least = demand == np.minimum.reduce(demand, axis=-1, keepdims=True)
             balance = step.balance[..., None]
             fine = demand <= balance + _CREDIT
-            if isinstance(constraint, Budget):
+            if isinstance(constraint, Quota):
+                fine = demand <= balance
+            elif isinstance(constraint, Budget):
                 fine &= (balance >= -_DEBT) | (demand <= _LARGE)
             else:  # rare use of a scarce agent may come in bursts
                 fine |= demand <= balance + 3.0 * demand
@@ -370,15 +433,39 @@ def paced(
         trust = plan.trust[..., None]
         p = trust * p + (1.0 - trust) * argmax_ties(plan.typical - situation.penalty, situation.eligible)
     if plan.quality is not None:
-        value = plan.expected(plan.quality, choice if policy.predicts else None)
-        found = plan.quality.select(value, situation.penalty, situation.eligible)
-        p = plan.quality.explored(found, value - situation.penalty, eligible=situation.eligible, instead=p)
-        per_usd = found.multiplier
-        floor = plan.quality.floor(found, floor, _FLOOR_USAGE) if isinstance(floor, np.ndarray) else floor
+        beyond = plan.quality.beyond(choice.estimate) if policy.predicts else None
+        eligible = situation.eligible
+        mixed, per_usd = plan.quality.decide(
+            beyond, plan.trust, penalty=situation.penalty, eligible=eligible, floor=floor
+        )
+        same = plan.quality.same_price(eligible)
+        if not same.any():
+            p, agent = mixed_draw(mixed, u)
+            return Draw(agent, p, choice, situation), per_usd
+        if isinstance(floor, np.ndarray):
+            p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
+        p, agent = mixed_draw(np.where(same, p, mixed), u)
+        return Draw(agent, p, choice, situation), per_usd
     if isinstance(floor, np.ndarray):
         p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
     p, agent = mixed_draw(p, u)
     return Draw(agent, p, choice, situation), per_usd
+
+
+def _windows(quota: Quota) -> Windows:
+    return Windows(float(quota.requests), quota.seconds)
+
+
+def _known(time_s: float | None) -> float:
+    """The time of a task, which a quota needs."""
+    if time_s is None:
+        raise InvalidInputError("task.time_s", "is missing", "a Quota needs the time of every task, in seconds")
+    return time_s
+
+
+def _trust(guard: Arrays) -> Floats:
+    """How far estimates are trusted, from the slope of rewards on them."""
+    return np.asarray(np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST)
 
 
 def _multiplier(constraint: Constraint) -> Multiplier:

@@ -87,16 +87,18 @@ class Prices:
         usd, n = state["usd"], state["outcomes"]
         if self.wanted:
             prior = np.zeros(n.shape[-1]) if price is None else np.where(np.isfinite(price), _FEW_OUTCOMES, 0.0)
-            start = 0.0 if price is None else np.nan_to_num(price)
+            start = 0.0 if price is None else np.where(np.isfinite(price), price, 0.0)
             return np.asarray((usd + prior * start) / np.maximum(n + prior, 1e-9))
         usual = np.add.reduce(usd, axis=-1, keepdims=True) / np.maximum(np.add.reduce(n, axis=-1, keepdims=True), 1.0)
         if price is not None:
             usual = np.where(np.isfinite(price), price, usual)
         return np.asarray((usd + _PSEUDO_OUTCOMES * usual) / (n + _PSEUDO_OUTCOMES))
 
-    def dollars(self, state: Arrays, context: Floats | None, price: Floats | None = None) -> Floats:
-        """Expected dollars of this task per agent, ``batch + (M,)``."""
-        mean = self.means(state, price)
+    def dollars(
+        self, state: Arrays, context: Floats | None, price: Floats | None = None, *, mean: Floats | None = None
+    ) -> Floats:
+        """Expected dollars of this task per agent, ``batch + (M,)``; ``mean`` are those of a usual one, if known."""
+        mean = self.means(state, price) if mean is None else mean
         if context is None or not self.n_features:
             return mean
         n, usual = state["outcomes"], np.maximum(mean, _LEAST_USD)

@@ -101,6 +101,7 @@ class OutcomeReport(RequestBody, frozen=True, kw_only=True):
     id: Key | None = None
     reward: Reward | None = None
     elapsed_s: Seconds | None = None
+    reset_s: Seconds | None = None
     completed: bool = True
     reason: Key | None = None
     output: dict[str, Any] | None = None

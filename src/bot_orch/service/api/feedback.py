@@ -197,6 +197,7 @@ def _event(body: OutcomeReport, known_as: str, *, judge: str) -> FeedbackGiven:
         body.cost_usd or None,
         body.audit,
         judge=judge,
+        reset_s=body.reset_s,
     )
 
 

@@ -242,7 +242,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
         Literal["usd"] | None, _is("`usd`: the least dollars within `subject_to`, which then needs `quality_within`.")
     ] = None
     subject_to: Annotated[SubjectToConfig, _is("Limits of the objective.")] = SubjectToConfig()
-    constraints: Annotated[tuple[dict[str, Any], ...], _is("Budgets, capacities, deadlines.")] = ()
+    constraints: Annotated[tuple[dict[str, Any], ...], _is("Budgets, capacities, quotas, deadlines.")] = ()
     guarantee: Annotated[
         dict[str, Any],
         _is(

@@ -74,6 +74,8 @@ def decide(
     if known.n_features and not known.names and not record.features:  # a caller that knows nothing of features
         record = record._replace(features=(0.0,) * known.n_features)
     now_us = writer.now_us()
+    if runtime.ledger.router.settings.timed:
+        record = record._replace(time_s=now_us / 1e6)
     found = _narrowed(runtime, constraints, now_us, team=team)
     caps = runtime.caps or None
     router = runtime.ledger.router
