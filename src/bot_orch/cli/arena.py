@@ -117,7 +117,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--floor",
         type=float,
-        default=0.02,
         metavar="SHARE",
         help="floor of our policies (default: that of a router)",
     )
@@ -128,6 +127,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from bot_orch.core.settings import Settings
     from bot_orch.lab.arena.conditions import find_conditions
     from bot_orch.lab.arena.registry import find_entrants, with_lambdas
     from bot_orch.lab.arena.run import ArenaPlan, can_draw, run_arena
@@ -143,8 +143,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
         raise InvalidInputError("--cost-weight", f"is {arguments.cost_weight}", "pass a number, 0 or more")
-    if not 0.0 <= arguments.floor <= 1.0:
-        raise InvalidInputError("--floor", f"is {arguments.floor}", "pass a share from 0 to 1")
+    floor = Settings.floor if arguments.floor is None else arguments.floor
+    if not 0.0 <= floor <= 1.0:
+        raise InvalidInputError("--floor", f"is {floor}", "pass a share from 0 to 1")
     if arguments.budget is not None and not 0.0 < arguments.budget < math.inf:
         raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
     # first: reports a path among the policies
@@ -181,14 +182,14 @@ def run(arguments: argparse.Namespace) -> int:
         budget_usd=arguments.budget,
         conditions=find_conditions(_names(arguments.conditions)),
         baseline=arguments.baseline,
-        floor=arguments.floor,
+        floor=floor,
     )
     notes = plan.notes()
     if not can_draw():
         notes.append(f"no page: drawing needs {install_command('reproduce')}; the tables are written")
     for note in notes:
         _note(note)
-    _report(arguments.out, run_arena(plan, ProgressBar(quiet=arguments.quiet)), arguments.floor)
+    _report(arguments.out, run_arena(plan, ProgressBar(quiet=arguments.quiet)), floor)
     return 0
 
 
@@ -200,6 +201,7 @@ def _looks_at_answers(arguments: argparse.Namespace, paths: list[Path]) -> bool:
 
 
 def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
+    from bot_orch.core.settings import Settings
     from bot_orch.lab.arena.answers import run_answers
 
     given = {"--policies": arguments.policies, "--budget": arguments.budget, "--conditions": arguments.conditions}
@@ -207,6 +209,7 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
         "--lambda": arguments.lambdas,
         "--latency-target": arguments.latency_target,
         "--baseline": arguments.baseline,
+        "--floor": arguments.floor is not None,
     }
     for name, value in given.items():
         if value:
@@ -223,7 +226,7 @@ def _run_answers(arguments: argparse.Namespace, paths: list[Path]) -> int:
         evaluated=arguments.warm_start,
         tell=print,
     )
-    print(f"floor:   0.02\ntable:   {table}")  # noqa: T201
+    print(f"floor:   {Settings.floor:g}\ntable:   {table}")  # noqa: T201
     return 0
 
 
@@ -313,6 +316,6 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--budget", f"{arguments.budget:g}"] if arguments.budget else []
     words += ["--conditions", *arguments.conditions] if arguments.conditions else []
     words += ["--baseline", arguments.baseline] if arguments.baseline else []
-    words += ["--floor", f"{arguments.floor:g}"]
+    words += [] if arguments.floor is None else ["--floor", f"{arguments.floor:g}"]
     words += ["--signal", arguments.signal] if arguments.signal != "log-uniform" else []
     return " ".join(words)
