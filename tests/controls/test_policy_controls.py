@@ -157,4 +157,4 @@ def test_reward_check_catches_a_gate_left_open(monkeypatch):
 def test_unobserved_rows_check_catches_an_update_of_all_rows(monkeypatch):
     monkeypatch.setattr(pipeline, "apply", lambda policy, state, feedback: policy.update(state, feedback))
     with pytest.raises(AssertionError, match="without a reward changed"):
-        checks.check_unobserved_rows(make_policy("auto"))
+        checks.check_unobserved_rows(make_policy("linucb"))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from bot_orch.core.text import TextFeatures
 from bot_orch.encoders import spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import LogSample
-from bot_orch.log.log import Log
 from bot_orch.types import Agent, Outcome, RewardRange, Task
+
+if TYPE_CHECKING:
+    from bot_orch.log.log import Log
 
 
 @dataclass(frozen=True, slots=True)

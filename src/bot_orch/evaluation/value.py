@@ -21,8 +21,6 @@ from bot_orch.evaluation.rounds import LoggedRounds, collect
 from bot_orch.evaluation.shadow import PATHS, paths_of, shadow
 from bot_orch.evaluation.sheet import sheet_of_frame
 from bot_orch.evaluation.tables import DecisionTable, read_decisions
-from bot_orch.log.log import Log
-from bot_orch.log.stores.open import open_whole
 from bot_orch.policies.base import Policy
 from bot_orch.types import RewardRange
 
@@ -194,10 +192,12 @@ def _decisions(
 ) -> LoggedRounds | DecisionTable:
     if isinstance(data, LoggedRounds | DecisionTable):
         return data
-    if isinstance(data, Log):
-        return collect(data)
     if not isinstance(data, str | Path):
+        if hasattr(data, "commit"):  # a log
+            return collect(data)
         return read_decisions(sheet_of_frame(data, "table"), agents or (), reward_range)
+    from bot_orch.log.stores.open import open_whole  # logs need the extra of the service, tables do not
+
     log = open_whole(data)
     try:
         return collect(log)

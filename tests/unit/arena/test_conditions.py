@@ -247,8 +247,8 @@ def _priced() -> Matrix:
 
 def test_a_suffix_steers_a_router_that_reads_texts_and_costs_dollars() -> None:
     replay = _staged("steering", seeds=3, matrix=_priced())
-    found = score_staged(discover_entrants()["linucb"].build, replay, CONDITIONS["steering"].attack)["metrics"]
-    assert np.mean(found["steered"]) > np.mean(found["unsteered"]) + 0.05
+    found = score_staged(discover_entrants()["lints"].build, replay, CONDITIONS["steering"].attack)["metrics"]
+    assert np.mean(found["steered"]) > np.mean(found["unsteered"]) + 0.1
     assert np.mean(found["cost_usd_change"]) > 0.0
     deaf = score_staged(discover_entrants()["auto-no-context"].build, replay, CONDITIONS["steering"].attack)["metrics"]
     assert deaf["steered"] == deaf["unsteered"], "a router that does not read the prompt cannot be steered by it"

@@ -103,7 +103,7 @@ def test_defaults_at_the_end_take_no_bytes():
     report = FeedbackGiven("f", "d", "learned", 0.5)
     assert msgspec.msgpack.decode(encode_event(report, "d")) == [3, "f", "", "learned", 0.5]
     assert decode_event(encode_event(report, "d"), "d") == report
-    whole = dataclasses.replace(report, default=True)
+    whole = dataclasses.replace(report, default=True, reset_s=1.5)
     assert len(msgspec.msgpack.decode(encode_event(whole))) == 1 + len(dataclasses.fields(FeedbackGiven))
     assert decode_event(encode_event(whole)) == whole
 

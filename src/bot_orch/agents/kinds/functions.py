@@ -141,9 +141,9 @@ def outcome_of(ending: Ending, elapsed_s: float, *, lowest: float = 0.0) -> Outc
     Examples
     --------
     >>> outcome_of(Ending.CRASHED, 1.5)
-    Outcome(event=False, reward=0.0, elapsed_s=1.5, reason='crashed', output=None, cost_usd=None)
+    Outcome(event=False, reward=0.0, elapsed_s=1.5, reason='crashed', output=None, cost_usd=None, reset_s=None)
     >>> outcome_of(Ending.TIMEOUT_TOTAL, 1.5)
-    Outcome(event=False, reward=None, elapsed_s=1.5, reason='timeout', output=None, cost_usd=None)
+    Outcome(event=False, reward=None, elapsed_s=1.5, reason='timeout', output=None, cost_usd=None, reset_s=None)
     """
     failed = ending.meaning.attempted and ending.meaning.cause > Cause.COMPLETED
     return Outcome(False, lowest if failed else None, elapsed_s, ending.meaning.reason)

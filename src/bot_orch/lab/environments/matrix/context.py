@@ -124,6 +124,7 @@ def inputs_of(matrix: Matrix) -> Inputs | None:
         return None if own is None else Inputs(own, own.shape[1])
     numbers = encoded_texts(matrix.text)
     label = str(TextFeatures(encoder_version(find_encoder("builtin")), numbers.shape[1]))
+    numbers = numbers.astype(np.float32).astype(float)  # as a live router keeps them
     return Inputs(numbers, 0, label) if own is None else Inputs(np.column_stack([own, numbers]), own.shape[1], label)
 
 
