@@ -343,7 +343,7 @@ def upper_envelope(location: list[float], sd: list[float], among: Sequence[int])
     p, reached = [0.0] * len(location), 0.0
     if not among:
         return p
-    top = max((location[i], sd[i]) for i in among)
+    top = max([(location[i], sd[i]) for i in among])
     among = [i for i in among if location[i] + _SURE * sd[i] >= top[0]]
     while True:
         height, rise = top

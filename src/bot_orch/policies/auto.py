@@ -122,7 +122,8 @@ class Auto(PerRouter):
         eligible = range(m) if given.eligible is None else np.flatnonzero(given.eligible).tolist()
         noise = [(each + OWN * START) / (n + OWN) for each, n in zip(state["square"].tolist(), count, strict=True)]
         mean, variance = _predict(state, count, _common(count, state["total"].tolist()), given)
-        stale = [WALK / m * max(t - each, 0.0) for each in last] if self.forgetting else [0.0] * m
+        walk = WALK / m if self.forgetting else 0.0
+        stale = [walk * (t - each) if each < t else 0.0 for each in last]
         if given.context is None:  # an agent left after a few outcomes is tried again some time
             variance = [v + w * OWN / (OWN + n) if n else v for v, w, n in zip(variance, stale, count, strict=True)]
         seen, penalty = count, _listed(given.penalty, m)
@@ -140,7 +141,7 @@ class Auto(PerRouter):
         location = [a - b for a, b in zip(mean, penalty, strict=True)]
         among = _newcomers(seen, location, penalty, t=t, eligible=eligible) or eligible
         p = upper_envelope(location, sd, among)
-        unsure = [s * (1.0 / max(n, 0.5) + w) for s, n, w in zip(noise, count, stale, strict=True)]
+        unsure = [s * (1.0 / (n or 0.5) + w) for s, n, w in zip(noise, count, stale, strict=True)]
         return Choice(np.array(p), np.array(mean), np.array(bonus), _doubt(location, unsure, eligible))
 
     def update_one(self, state: Arrays, given: Feedback) -> None:
