@@ -252,6 +252,21 @@ def test_the_slopes_of_largest_evidence_are_chosen(claims):
     assert len(chosen) > 1 or len(auto.SLOPES) == 1, "a world in which they differ"
 
 
+def test_what_is_hard_for_everybody_is_shared_and_what_is_an_agents_own_is_not():
+    rng = generator("shared")
+    x, agent, slopes = rng.normal(size=(400, 10)), rng.integers(M, size=400), 0.1 * rng.normal(size=10)
+    noise, number = 0.1 * rng.normal(size=400), np.arange(1, 401)
+    hard = relearned(KeptRows(x, agent, 0.5 + x @ slopes + noise, number, number - 1))
+    at = slice(auto._OWN, auto._OWN + 10)
+    np.testing.assert_allclose(hard["shared"][at] / math.sqrt(float(hard["slope"])), slopes, atol=0.02)
+    own, _ = kept(400, 0.4, d=10, seed=4)
+    assert not relearned(own)["shared"].any()
+    stranger = Situation(401, np.zeros(M), context=2.0 * slopes)
+    fresh = dict(hard, theta=np.zeros_like(hard["theta"]), inverse=np.tile(np.eye(len(hard["shared"])), (M, 1, 1)))
+    wanted = common_of(hard) + 2.0 * float(slopes @ slopes)
+    np.testing.assert_allclose(Auto(forgetting=False).choose(fresh, stranger).estimate, wanted, atol=0.05)
+
+
 @pytest.mark.parametrize("case", ["free", "ties", "no doubt", "eligible", "batch"])
 def test_propensities_are_those_of_fine_quadrature(case):
     rng, points = generator("atoms", case), 200_000

@@ -5,7 +5,7 @@ claim, or zero. The inputs z are
 
 - 1, for the agent's mean: a priori that of all agents, or zero beside a claim;
 - the claim, and the claim on a logarithmic scale: a priori they are taken at face value;
-- the task's features, prepared by :mod:`bot_orch.core.context`: a priori they say nothing;
+- the task's features, prepared by :mod:`bot_orch.core.context`: a priori they say nothing, or the same of all agents;
 - random cosines of these features [1]_, for what a line cannot say.
 
 Inputs are scaled so that every prior precision is 1 relative to the noise. The noise is estimated per agent. The
@@ -93,11 +93,13 @@ class Auto(PerRouter):
         """Counts, and per agent the posterior mean ``theta`` and covariance ``inverse``.
 
         ``theta`` is the mean under a prior mean of zero; that of all agents is added when it is read, as it changes.
+        ``shared`` is the prior mean of slopes.
         """
         width = _OWN + (n_features + COSINES if n_features else 0)
         return {
             **dict.fromkeys(("count", "total", "square", "last"), Field()),
             "slope": Field(per_agent=False, fill=SLOPES[0]),
+            "shared": Field(per_agent=False, shape=(width,)),
             "theta": Field(shape=(width,), dtype="float32"),
             "inverse": Field(shape=(width, width), fill=1.0, identity=True, dtype="float32"),
         }
@@ -162,7 +164,7 @@ class Auto(PerRouter):
             self._walk(s, agent, given.t, prior=prior)
         gain = inverse @ z
         leverage, fit = float(gain @ z), float(theta @ z)
-        error = reward - min(max(offset + fit + float(gain[0]) * prior, _LOW), _HIGH)
+        error = reward - min(max(offset + fit + float(gain[0]) * prior + float(gain @ s["shared"]), _LOW), _HIGH)
         s["square"][agent] += error * error / (1.0 + leverage)
         theta += gain * ((reward - offset - fit) / (1.0 + leverage))
         inverse -= np.multiply.outer(gain, gain / (1.0 + leverage))
@@ -183,7 +185,9 @@ class Auto(PerRouter):
     def rebase(self, state: Arrays, rows: KeptRows) -> None:
         """Fit the models again to the kept outcomes, under features with a new meaning.
 
-        The precision of slopes is the one with the largest evidence, noise integrated out, over all agents.
+        The precision of slopes is the one with the largest evidence, noise integrated out, over all agents. So is
+        whether slopes have a prior mean that the agents share, from a regression over all of their outcomes: what makes
+        a task hard for everybody.
         """
         common = _common(state["count"].tolist(), state["total"].tolist())
         width, agent = state["theta"].shape[-1], rows.agent[rows.order]
@@ -200,15 +204,26 @@ class Auto(PerRouter):
         about = np.array([(w * surprise[i]) @ z[i] for i, w in zip(mine, weight, strict=True)])
         square = np.array([w @ surprise[i] ** 2 for i, w in zip(mine, weight, strict=True)])
         outcomes = OWN + np.array([w.sum() for w in weight])
+        usual = [(w @ surprise[i]) / (w.sum() + MEAN) for i, w in zip(mine, weight, strict=True)]  # agents' own means
+        pooled = sum((w * (surprise[i] - each)) @ z[i] for i, w, each in zip(mine, weight, usual, strict=True))
+        slopes = np.arange(width) >= _OWN
         for place, slope in enumerate(SLOPES):
             unit = np.where(np.arange(width) < _OWN, 1.0, 1.0 / math.sqrt(slope))
-            inverse = np.linalg.inv(np.eye(width) + gram * np.multiply.outer(unit, unit))
-            left = OWN * START + square - np.einsum("ad,ade,ae->a", about * unit, inverse, about * unit)
-            evidence = np.sum(np.linalg.slogdet(inverse)[1] - outcomes * np.log(left)) / 2.0 - HURDLE * place
-            if evidence > best:
-                best, state["slope"][...] = evidence, slope
-                state["inverse"][agents] = inverse
-                state["theta"][agents] = np.einsum("ade,ae->ad", inverse, moment * unit)
+            scaled, told = gram * np.multiply.outer(unit, unit), about * unit
+            inverse = np.linalg.inv(np.eye(width) + scaled)
+            volume = np.sum(np.linalg.slogdet(inverse)[1])
+            joint = np.eye(width) + scaled.sum(axis=0) * np.multiply.outer(slopes, slopes)
+            fitted = np.linalg.solve(joint, pooled * unit * slopes)
+            for shared in (np.zeros(width), fitted):
+                own = told - scaled @ shared  # what is left for the agents' own slopes
+                left = OWN * START + square - 2.0 * told @ shared + shared @ scaled @ shared
+                left = left - np.einsum("ad,ade,ae->a", own, inverse, own)
+                price = np.linalg.slogdet(joint)[1] if shared is fitted else 0.0
+                evidence = (volume - price - np.sum(outcomes * np.log(left))) / 2.0 - HURDLE * place
+                if evidence > best:
+                    best, state["slope"][...], state["shared"][...] = evidence, slope, shared
+                    state["inverse"][agents] = inverse
+                    state["theta"][agents] = np.einsum("ade,ae->ad", inverse, moment * unit)
 
     @property
     def can_revise(self) -> bool:
@@ -333,7 +348,7 @@ def _predict(s: Arrays, count: list[float], common: float, given: Situation) -> 
         return [k * a + v * common for a, v in zip(fit, spread, strict=True)], [k * k * v for v in spread]
     gain = inverse @ z[0] if len(z) == 1 else np.einsum("mde,me->md", inverse, z)
     prior = np.where(stated, 0.0, common / k)
-    value = np.nan_to_num(offset) + (theta * z).sum(axis=1) + gain[:, 0] * prior
+    value = np.nan_to_num(offset) + (theta * z).sum(axis=1) + gain[:, 0] * prior + gain @ s["shared"]
     own = np.where(stated, 0.0, 1.0 / (np.array(count) + 1.0 / (k * k)))
     variance = own + CALM * np.maximum((gain * z).sum(axis=1) - own, 1e-9)
     return np.minimum(np.maximum(value, _LOW), _HIGH).tolist(), variance.tolist()
