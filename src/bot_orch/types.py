@@ -606,9 +606,16 @@ def _name(name: Any) -> str:
 def _named(name: str, value: Any) -> Any:
     if value is None or isinstance(value, str | bool):
         return value
-    if not is_number(value) or math.isinf(value):
-        raise InvalidInputError(f"task.features.{name}", f"is {value!r}", "pass a number, a text, or None")
-    return float(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    try:
+        number = float(value) if is_number(value) else math.inf
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        remedy = "pass a finite number, a text, true or false, or None"
+        raise InvalidInputError(f"task.features.{name}", f"is {value!r:.80}", remedy)
+    return number
 
 
 def _check_measure(name: str, value: Any, *, required: bool = False) -> None:

@@ -377,3 +377,49 @@ def test_lessons_of_a_table_are_shuffled_and_those_of_a_log_are_not():
     assert lessons != sorted(lessons), "rows of a table are shuffled"
     history = Evaluations(("a", "b"), np.array([[1.0, np.nan], [np.nan, 0.5], [0.25, np.nan]]), None)
     assert list(_lessons(history, 1000.0)) == [(0, 0), (1, 1), (2, 0)], "a log keeps its order"
+
+
+def share_right(tasks, best, rounds, last=300):
+    """Share of right choices at the end; the right agent follows from what the task shows."""
+    router, right = Orchestrator(["a", "b"], seed=1), 0
+    for number in range(rounds):
+        given = tasks(number)
+        decision = router.decide(given)
+        good = decision.agent == best(given)
+        right += good and number >= rounds - last
+        router.observe(decision.id, Outcome.completed(float(good)))
+    return right / last
+
+
+def by_sign(given):
+    return "ab"[given.features[0] > 0]
+
+
+@pytest.mark.parametrize("warm", [16, 40])
+def test_texts_count_after_a_start_in_which_all_were_alike(warm):
+    rng = generator("warm texts")
+    kinds = [("translate this", "prove this")[int(rng.integers(2))] for _ in range(900)]
+    found = share_right(
+        lambda t: Task(text="ping" if t < warm else kinds[t]), lambda task: "a" if "trans" in task.text else "b", 900
+    )
+    assert found > 0.95
+
+
+@pytest.mark.parametrize("before", ["constant", "missing"])
+def test_a_number_counts_that_said_nothing_while_rows_were_few(before):
+    rng = generator("late number")
+    x, quiet = rng.normal(size=2600), 1.0 if before == "constant" else np.nan
+    found = share_right(
+        lambda t: Task(features=(float(x[t]) if t >= ROWS else quiet, 1.0)),
+        lambda task: "ab"[task.features[0] > 0],
+        2600,
+    )
+    assert found > 0.9
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_small_numbers_are_no_constants(unit):
+    x = generator("small").normal(size=600)
+    assert (
+        share_right(lambda t: Task(features=(float(x[t] * unit),)), lambda task: "ab"[task.features[0] > 0], 600) > 0.9
+    )

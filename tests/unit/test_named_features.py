@@ -1,7 +1,9 @@
 """Features by name: what a task says of itself without a fixed order."""
 
+import math
 import random
 
+import numpy as np
 import pytest
 
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Router, Task
@@ -169,5 +171,17 @@ def test_mistakes_name_the_feature():
     router.decide(Task(features={"another": 1}))
     assert router.settings.names == (), "unused"
     for wrong in ([1], float("inf"), b"x"):
-        with pytest.raises(InvalidInputError, match=r"task.features.x: is .*; pass a number, a text, or None"):
+        with pytest.raises(
+            InvalidInputError, match=r"task.features.x: is .*; pass a finite number, a text, true or false, or None"
+        ):
             Task(features={"x": wrong})
+
+
+def test_values_of_a_data_frame_are_taken_as_they_come():
+    router = Orchestrator(["a", "b"], seed=1)
+    first = {"urgent": np.bool_(True), "lang": "de", "tokens": np.int64(3)}
+    router.observe(router.decide(Task(features=first)).id, Outcome.completed(1.0))
+    missing = router.decide(Task(features={"urgent": np.bool_(False), "lang": math.nan, "tokens": math.nan}))
+    assert sum(map(bool, missing.features[:8])) == 0, "a text that is NaN is missing"
+    with pytest.raises(InvalidInputError, match=r"task\.features\.tokens: is 1000"):
+        Task(features={"tokens": 10**400})

@@ -213,10 +213,16 @@ class WithContext(PerRouter):
             self.policy.rebase(s, self._kept(s))
 
     def _due(self, s: Arrays, seen: int) -> bool:
-        """At powers of two; beyond the stored rows only if recent tasks contain new words."""
+        """At powers of two; beyond the stored rows only if recent tasks bring words or numbers that were not there."""
         if seen < (FIRST_WORDS if self.words else FIRST) or seen & (seen - 1):
             return False
-        return seen <= ROWS or (self.words > 0 and projection.novelty(s["context_rarity"], s["context_codes"]) > NOVEL)
+        if seen <= ROWS:
+            return True
+        if self.numbers:  # constant, or missing, when the projection was fitted
+            unused = np.nan_to_num(s["context_rows"][:, s["context_frame"][3] == 0.0])
+            if np.any(unused != unused[:1]):
+                return True
+        return self.words > 0 and projection.novelty(s["context_rarity"], s["context_codes"]) > NOVEL
 
     def _kept(self, s: Arrays) -> KeptRows:
         """The stored rows under the present projection."""
@@ -257,9 +263,10 @@ class WithContext(PerRouter):
             rarity = np.log((1.0 + int(s["context_seen"])) / (1.0 + s["context_documents"].astype(float)))
             rarity[0] = 0.0
             documents, start = projection.weighted(s["context_codes"][:n], rarity), s["context_meanings"].astype(float)
-            if s["context_fits"] == 1:
-                start = np.random.default_rng(1).normal(size=start.shape)
-            # a later fit begins with the last one's meanings
+            # a later fit begins with the last one's meanings, as far as texts differed by then
+            lengths = np.sqrt((start * start).sum(axis=0))
+            fresh = lengths <= 1e-6 * max(float(lengths.max()), 1e-12)
+            start[:, fresh] = np.random.default_rng(1).normal(size=start.shape)[:, fresh]
             start = projection.iterated(documents, start, PASSES if n <= AT_ONCE else 1)
             axes, middle = projection.components(documents, start, told, WORDS)
             s["context_rarity"][:], s["context_meanings"][:] = rarity, WORTH * axes

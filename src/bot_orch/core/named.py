@@ -89,6 +89,8 @@ def vector_of(features: Mapping[str, Any], names: tuple[str, ...]) -> tuple[floa
     found: list[float] = []
     for name, marked in zip(plain, names, strict=True):
         value = features.get(name)
+        if name != marked and isinstance(value, float) and math.isnan(value):
+            value = None  # a missing text of a data frame
         if (name != marked) is not isinstance(value, str | bool) and value is not None:
             wanted = "a text" if name != marked else "a number"
             raise InvalidInputError(f"task.features.{name}", f"is {value!r}", f"pass {wanted}, as with the first task")

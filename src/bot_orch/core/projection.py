@@ -37,7 +37,7 @@ def frame(x: Floats) -> tuple[Floats, Floats]:
     logged = (_kurtosis(logs) < tails) & (~two_sided | (tails > HEAVY))
     y = np.where(logged, logs, x)
     mean, spread = y.mean(axis=0), y.std(axis=0)
-    varies = spread > 1e-9 * (1.0 + np.abs(mean))
+    varies = spread > 1e-9 * np.abs(y).max(axis=0)
     frame = np.array([median, logged, mean, np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)])
     return frame, tamed(x, frame)
 

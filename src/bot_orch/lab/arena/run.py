@@ -232,7 +232,7 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     if name in BASELINES:
         found = scored(replay, baseline(replay, name), own=baseline_readers(replay, name))
         if name == BEST_SINGLE and condition == PLAIN and not unit.keys() & {"attempts", "budget_usd"}:
-            found["warm"] = warm_start(replay)
+            found["warm"] = warm_start(replay, unit.get("floor", Settings.floor))
         return {**found, "kind": "baseline", **(agents_on_plane(replay) if name == "random" else {})}
     playing = entrant(name)
     if unit.get("attempts", 1) > 1:

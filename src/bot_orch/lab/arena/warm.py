@@ -10,6 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.core.constraints import Objective
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.settings import Settings
 from bot_orch.lab.environments.matrix.check import known_mean
 from bot_orch.lab.environments.matrix.context import inputs_of
 from bot_orch.lab.environments.matrix.model import Matrix
@@ -22,7 +23,7 @@ _SEEDS = 5  # routers are played one by one, as a user runs them
 FEWEST = 20  # tasks: with fewer, equal rewards by chance make intervals of no width
 
 
-def warm_start(replay: Replay) -> dict[str, Any] | None:
+def warm_start(replay: Replay, floor: float = Settings.floor) -> dict[str, Any] | None:
     """Teach the default router the first half of the tasks, play the rest, and compare with that half's best agent.
 
     None for runtimes, for tasks that are played more than once, and for fewer than forty.
@@ -41,7 +42,9 @@ def warm_start(replay: Replay) -> dict[str, Any] | None:
         best = int(np.nanargmax(_means(matrix, values[metric], taught)))
         names[matrix.agents[best]] += 1
         single[:, column] = best
-        chosen[:, column] = _played(matrix, tasks, taught, played=played[:, column], seed=seed, weight=weight)
+        chosen[:, column] = _played(
+            matrix, tasks, taught, played=played[:, column], seed=seed, weight=weight, floor=floor
+        )
     agent = names.most_common(1)[0][0]
     about = {"taught": half, "played": len(played), "seeds": len(seeds), "agent": agent, "metric": metric}
     group = task_groups(matrix)[played]
@@ -56,7 +59,9 @@ def warm_start(replay: Replay) -> dict[str, Any] | None:
     return {**about, "policy": payload(chosen), "single": payload(single)}
 
 
-def _played(matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, seed: int, weight: float) -> Ints:
+def _played(
+    matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, seed: int, weight: float, floor: float
+) -> Ints:
     """The agents that ``Orchestrator(agents)`` chooses for the played tasks after ``learn_from`` the taught ones."""
     names, index = list(matrix.agents), {name: at for at, name in enumerate(matrix.agents)}
     key = derive_key("arena warm", seed) >> 1
@@ -65,7 +70,7 @@ def _played(matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, se
         Agent(name, price=None if price is None or not price >= 0.0 else price)
         for name, price in zip(names, usd, strict=True)
     ]
-    router = Orchestrator(agents, seed=key, objective=Objective(usd=weight), ids="derived")
+    router = Orchestrator(agents, seed=key, objective=Objective(usd=weight), floor=floor, ids="derived")
     known = np.where(matrix.eligible, matrix.reward, np.nan)
     has_context = bool(tasks[0].features) or tasks[0].text is not None
     router.learn_from(known[taught], tasks=[tasks[row] for row in taught] if has_context else None)
