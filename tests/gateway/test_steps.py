@@ -1,6 +1,7 @@
 """Answers are looked at before one is delivered: checks, signals, money and learning."""
 
 import re
+import time
 
 import pytest
 from upstream import completion, said, status
@@ -98,8 +99,13 @@ def test_the_reward_of_a_round_is_learned_once(pair, client):
     """The check is a judge, too: its value of the delivered answer is the outcome of the round."""
     service = pair()
     ask(client, service, 4)
-    found = events(service, FeedbackGiven)
     accepted = {each.id for each in events(service, DecisionMade) if each.action == "accept"}
+    found = events(service, FeedbackGiven)
+    for _ in range(100):  # it is written after the answer
+        if len(found) == len(accepted):
+            break
+        time.sleep(0.05)
+        found = events(service, FeedbackGiven)
     assert {each.decision_id for each in found} == accepted
     assert {(each.judge, each.reward, each.effect) for each in found} == {("right", 1.0, "learned")}
     assert not service.call(lambda: service.runtime.ledger.pending)

@@ -60,7 +60,7 @@ def test_a_task_that_waits_keeps_its_features(start, tmp_path):
 @pytest.mark.parametrize(
     ("features", "param", "message"),
     [
-        ({"tokens": [1]}, "task.features.tokens", "task.features.tokens: is [1]; pass a number, a text, or None"),
+        ({"tokens": [1]}, "task.features.tokens", "task.features.tokens: is [1]; pass a finite number, a text"),
         ({"x" * 300: 1}, "task.features", "task.features: expected `str` of length <= 256"),
         ({"": 1}, "task.features", "task.features: expected `str` of length >= 1"),
         ({"a=": 1}, "task.features", "task.features: expected `str` matching regex '[^=]$'"),
